@@ -56,7 +56,7 @@ if(missing)
   list(JOIN missing ", " missing)
 endif()
 
-set(LIBTORCH_CUDA_VERSION "none: LibTorch was installed without CUDA support")
+set(LIBTORCH_CUDA_VERSION "none: the worker was built without CUDA support")
 if(LIBTORCH_CUDA)
   file(STRINGS ${root}/nvidia/cu13/include/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")
   string(REGEX MATCH "[0-9]+$" version "${version}")

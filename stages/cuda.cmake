@@ -8,7 +8,7 @@ if(NOT RETORT_CUDA MATCHES "^(AUTO|ON)$")
 endif()
 
 if(NOT CMAKE_CUDA_COMPILER OR NOT EXISTS ${CMAKE_CUDA_COMPILER})
-  # It may have been installed or removed since the last configuration.
+  # nvcc may have been installed or removed since the last configuration.
   unset(CMAKE_CUDA_COMPILER CACHE)
   unset(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED ENV{CUDACXX})

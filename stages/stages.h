@@ -19,7 +19,7 @@ std::span<const runner::StageKind* const> all_kinds();
 /// Returns all datasets that `retort data make` can create, sorted by name.
 std::span<const MadeDataset> all_made_datasets();
 
-/// Returns the subjects that a kind of data can require all of its images to show.
+/// Returns the subjects that a data kind can require its images to show.
 std::span<const ImageSubject* const> all_image_subjects();
 
 /// Returns all requests that a worker answers, other than the request to run a graph, sorted by

@@ -89,13 +89,13 @@ def check_links(root):
             path, _, anchor = target.partition("#")
             found = (root / name).parent / path if path else root / name
             if not found.exists():
-                fail(name, f"nothing is at {target}")
+                fail(name, f"{target} does not exist")
                 continue
             there = os.path.relpath(found.resolve(), root.resolve())
             if there != name:
                 linked.add(there)
             if anchor and found.suffix == ".md" and anchor not in slugs(found.read_text(encoding="utf-8")):
-                fail(name, f"no heading is at {target}")
+                fail(name, f"no heading matches {target}")
     for name in texts:
         if name.startswith("docs/") and name not in linked:
             fail(name, "no page links here")
@@ -153,7 +153,7 @@ def check_glossary(root, text):
 
 
 def check_words(texts):
-    """Hand-written pages must not use certain empty words."""
+    """Hand-written pages must not use certain filler words."""
     for name, text in texts.items():
         if is_generated(name) or name.startswith("tests/") or name == "docs/glossary.md":
             continue
@@ -303,7 +303,7 @@ def check_system(root, place, line):
         elif word.startswith("--") and script and script.is_file():
             texts = [script, *sorted((root / "tests/bench").glob("*.py"))] if script.name == "bench" else [script]
             if not any(word.split("=")[0] in text.read_text(encoding="utf-8") for text in texts):
-                fail(place, f"{script.name} knows no {word}")
+                fail(place, f"{script.name} has no option {word}")
 
 
 def lines_of(start, block):
@@ -330,7 +330,7 @@ def check_run(program, place, line, folder):
     if os.environ.get("DOCS_TEST_TIMES"):
         print(f"{time.monotonic() - begin:6.2f} s  {place}: {line}")
     if said.returncode != (int(wanted.group(1)) if wanted else 0):
-        fail(place, f"ends with {said.returncode}: {line}\n{said.stdout[-600:]}{said.stderr[-900:]}")
+        fail(place, f"exits with {said.returncode}: {line}\n{said.stdout[-600:]}{said.stderr[-900:]}")
 
 
 def check_features(program, text, folder):
@@ -386,7 +386,7 @@ def check_commands(root, retort):
         ):
             said = program.run(line, place)
             if said.returncode != 0:
-                sys.exit(f"{line} ends with {said.returncode}\n{said.stderr}")
+                sys.exit(f"{line} exits with {said.returncode}\n{said.stderr}")
         total = {"run": 0, "long": 0, "system": 0}
 
         def check(name, text):
@@ -405,7 +405,7 @@ def check_commands(root, retort):
             for future in [pool.submit(check, *page) for page in pages(root).items() if not is_generated(page[0])]:
                 for how, number in future.result().items():
                     total[how] += number
-    print(f"{total['run']} commands run, {total['long']} checked, {total['system']} of the machine")
+    print(f"{total['run']} commands run, {total['long']} checked, {total['system']} system commands checked")
 
 
 def main():

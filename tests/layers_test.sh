@@ -58,11 +58,11 @@ check_rooms() {
 }
 
 check_includes() {
-  forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
-  forbid "runner/ is divided into what several programs use, the parent, the worker, the tracker and the Python package" "$(
+  forbid "runner/ does not depend on tensors" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
+  forbid "runner/ consists of shared code, the parent, the worker, the tracker and the Python package" "$(
     find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker|tracker|python)' || true
   )"
-  forbid "the Python package needs Python alone" "$(
+  forbid "the Python package needs only Python" "$(
     find runner/python -name __pycache__ -prune -o -type f -print | grep -vE '^runner/python/retort/([a-z_]+\.py|py\.typed)$' || true
     grep -rnE --include='*.py' '^(import|from) ' runner/python |
       but_not ':(import|from) (\.|(__future__|collections|contextlib|csv|dataclasses|importlib|io|json|math|os|pathlib|re|shutil|signal|subprocess|sys|tempfile|types|typing|warnings)([ .]|$))'
@@ -73,55 +73,55 @@ check_includes() {
   check_rooms runner/parent $parent_rooms
   # shellcheck disable=SC2086
   check_rooms stages $stages_rooms
-  forbid "at a root lie the program's entry, the table of kinds and the precompiled header alone" "$(
+  forbid "a root contains only the program's entry point, the table of kinds and the precompiled header" "$(
     find runner stages -maxdepth 1 -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) |
       but_not '/(main\.cpp|(worker_main|worker_library|run_worker)\.(h|cpp)|stages\.(h|cpp)|(runner|torch)_pch\.h)$'
   )"
-  forbid "runner/parent/config and runner/parent/schema do not know each other" \
+  forbid "runner/parent/config and runner/parent/schema do not include each other" \
     "$(code '#include "runner/parent/config/' runner/parent/schema)"
-  forbid "what several programs use knows none, and the parent, the worker and the tracker do not know one another" "$(
+  forbid "shared code includes no program's code, and the parent, the worker and the tracker do not include one another" "$(
     code '#include "runner/(parent|worker|tracker)/' runner/shared
     code '#include "runner/(worker|tracker)/' runner/parent
     code '#include "runner/(parent|tracker)/' runner/worker stages
     code '#include "runner/(parent|worker)/' runner/tracker
   )"
-  forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" "$(
+  forbid "stages/ includes only the parts of runner/ that stages need; the worker and the rendezvous of its ranks may include more" "$(
     code '#include [<"]runner/(worker|shared/(graph|protocol|record))/' stages |
       but_not '^stages/(worker/[a-z_]+|ranks/rendezvous|worker_main|worker_library|run_worker)\.(cpp|h):'
   )"
   local room
   for room in $paper_rooms; do
-    forbid "a room of one paper is known to itself and the table of kinds alone" "$(
+    forbid "only the table of kinds may include a room for one paper" "$(
       code "#include [<\"]stages/$room/" runner stages | but_not "^stages/$room/|^stages/stages\.cpp:"
     )"
   done
   local family
   for family in ${families//|/ }; do
     [ "$family" != memory ] || continue
-    forbid "families of stages do not include one another; what two need lies in a room before them" "$(
+    forbid "families of stages do not include one another; code that two of them need belongs in an earlier room" "$(
       code "#include [<\"]stages/(${families/memory|/})/" "stages/$family" | but_not "#include [<\"]stages/$family/"
     )"
   done
-  forbid "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" "$(
+  forbid "<torch/torch.h> includes all of LibTorch: <torch/types.h> and the other headers that are needed take half the time" "$(
     code '#include [<"]torch/torch\.h' stages tests experiments scripts/templates
   )"
-  forbid "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" "$(
+  forbid "<torch/types.h> takes eight seconds to compile: include it only in a .cpp, where the precompiled header provides it" "$(
     code '#include [<"]torch/(autograd|types|utils)\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
-  forbid "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" "$(
+  forbid "outside LibTorch, at::parallel_for is a sequential loop: use stages/tensor/parallel.h" "$(
     code 'at::parallel_(for|reduce)\(' stages
   )"
-  forbid "stages/text knows no tensor" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
-  forbid "yaml-cpp is known to runner/parent/config/yaml_reader.cpp alone" "$(
+  forbid "stages/text does not depend on tensors" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
+  forbid "only runner/parent/config/yaml_reader.cpp uses yaml-cpp" "$(
     code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/parent/config/yaml_reader\.cpp:'
   )"
-  forbid "spdlog is known to runner/shared/record/log.cpp alone" "$(
+  forbid "only runner/shared/record/log.cpp uses spdlog" "$(
     code '#include [<"](spdlog|fmt)/' runner stages | but_not '^runner/shared/record/log\.cpp:'
   )"
-  forbid "SQLite is known to runner/parent/registry/database.cpp alone" "$(
+  forbid "only runner/parent/registry/database.cpp uses SQLite" "$(
     code '#include [<"]sqlite3' runner stages | but_not '^runner/parent/registry/database\.cpp:'
   )"
-  forbid "libcurl is known to runner/shared/http/http.cpp alone" "$(
+  forbid "only runner/shared/http/http.cpp uses libcurl" "$(
     code '#include [<"]curl/' runner stages | but_not '^runner/shared/http/http\.cpp:'
   )"
   forbid "nothing depends on experiments/" "$(
@@ -132,7 +132,7 @@ check_includes() {
 
 check_run_layout() {
   # Allowed: RETORT_CACHE/nodes is another folder, the index of results of finished runs.
-  forbid "the names in a run's folder stand in runner/shared/stage/run_layout alone" "$(
+  forbid "only runner/shared/stage/run_layout contains the names in a run's folder" "$(
     code '/ *"(nodes|\.retort|checkpoints|outputs|metrics\.jsonl?|curves\.json|log\.txt|summary\.json|finished\.json|reused\.json|plan\.json|manifest\.json)' \
       runner stages |
       but_not '^runner/shared/stage/run_layout\.cpp:|^runner/shared/record/node_index\.cpp:.*own / "nodes"|//.*/ *"'
@@ -140,8 +140,8 @@ check_run_layout() {
 }
 
 check_texts() {
-  # A page's request is answered, with its diagnostics, before its Sources end.
-  forbid "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" "$(
+  # Sources made for one request are safe: its diagnostics are printed before they are destroyed.
+  forbid "a verb's Console keeps what the verb reads for as long as its diagnostics: Sources are created nowhere else" "$(
     code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/parent/(cli/completion/complete\.cpp|registry/run_entry\.cpp|serve/(site|run_catalog)\.cpp|config/):'
   )"
 }
@@ -149,11 +149,11 @@ check_texts() {
 check_one_loop() {
   # Recomputing activations in the backward pass computes the gradient through them itself; an explanation image needs a
   # gradient for its feature maps, but not for weights.
-  forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
+  forbid "gradients are computed only in stages/train/gradient.cpp" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages |
       but_not '^stages/(train/gradient|numerics/recomputable_module|worker/feature_map_picture)\.cpp:'
   )"
-  forbid "the optimizer is stepped in one place alone" "$(
+  forbid "the optimizer is stepped in only one place" "$(
     code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/step_execution\.cpp:'
     code '_fused_(sgd|adam|adamw|adagrad)_\(' stages | but_not '^stages/train/optimizer\.cpp:'
     code 'torch::optim' stages
@@ -208,7 +208,7 @@ check_files() {
   forbid "no file is larger than 1 MB" "$(
     tracked | tr '\n' '\0' | xargs -0 sh -c 'find "$@" -maxdepth 0 -size +1000000c 2>/dev/null' find || true
   )"
-  forbid "no path of one machine is in the tree" "$(
+  forbid "the tree contains no machine-specific paths" "$(
     tracked | tr '\n' '\0' |
       xargs -0 grep -nIE -e '(^|[^A-Za-z0-9_.])/(home|root|Users|work|mnt)/[A-Za-z0-9_.]' -- /dev/null || true
   )"
@@ -225,29 +225,29 @@ readonly reveals="shared/value/value\.(h|cpp)\
 
 # External data, and data that must survive a power cut.
 check_trust() {
-  forbid "what a script downloads is pinned by its SHA-256" "$(
+  forbid "downloads by scripts are pinned by their SHA-256" "$(
     grep -nvE '^(#.*|[a-z0-9-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64})?$' scripts/libtorch/*-{cpu,cuda}.txt || true
     grep -nE 'pip.* download' scripts/setup >/dev/null && ! grep -q -e '--require-hashes' scripts/setup &&
       echo "scripts/setup: pip without --require-hashes"
     grep -rnE '(curl|wget)[^|]*https?://' scripts || true
   )"
   # Other exceptions: init writes a file for the user, and the meter writes to /proc.
-  forbid "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" "$(
+  forbid "files are written only through runner/shared/disk, which never follows links and can flush" "$(
     code 'O_CREAT|std::ofstream|fopen\(' runner stages |
       but_not '^(runner/(shared/disk/|parent/cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
   )"
-  forbid "a secret is revealed by what acts on it, and by nothing that shows or keeps it" "$(
+  forbid "only code that acts on a secret reveals it, never code that shows or stores it" "$(
     code '(\.|->)reveal\(\)|revealed_text\(|get(_if)?<std::string>\([^()]*[.>]data\)' runner stages |
       but_not "^runner/($reveals):"
   )"
-  forbid "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" "$(
+  forbid "JSON is read only by runner/shared/value/parse_json, which limits its nesting" "$(
     code '(json|Json)(>)?::parse\(|>> *json\b|basic_json' runner stages |
       but_not '^runner/shared/(value/parse_json|weights/strict_json)\.cpp:|::parse\(R"'
   )"
 }
 
 check_program() {
-  forbid "retort loads the C library alone: each other one makes every command slower" "$(
+  forbid "retort loads only the C library: any other library slows down every command" "$(
     readelf -d "$1" | grep NEEDED | grep -vE '\[(libc|libm|libdl|librt|libpthread|libresolv|ld-linux-x86-64)\.so' || true
   )"
 }
@@ -292,52 +292,52 @@ self_test() {
   (check "$copy") || failed=yes
 
   local by=check_includes
-  expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'
-  expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/shared/graph/graph.cpp'
+  expect "runner/ does not depend on tensors" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'
+  expect "runner/ does not depend on tensors" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/shared/graph/graph.cpp'
   expect "every folder of runner/shared/ is a room" <<<'mkdir runner/shared/misc; touch runner/shared/misc/more.h'
-  expect "runner/ is divided into what several programs use, the parent, the worker, the tracker and the Python package" \
+  expect "runner/ consists of shared code, the parent, the worker, the tracker and the Python package" \
     <<<'mkdir runner/misc'
-  expect "the Python package needs Python alone" <<<'echo "import numpy" >>runner/python/retort/record.py'
-  expect "the Python package needs Python alone" <<<'touch runner/python/retort/native.so'
+  expect "the Python package needs only Python" <<<'echo "import numpy" >>runner/python/retort/record.py'
+  expect "the Python package needs only Python" <<<'touch runner/python/retort/native.so'
   expect "a room of runner/parent/ does not include a later one: $parent_rooms" \
     <<<'echo "#include \"runner/parent/schema/schema.h\"" >>runner/parent/config/compose.h'
   expect "a room of stages/ does not include a later one: $stages_rooms" \
     <<<'echo "#include \"stages/train/classification_loss.h\"" >>stages/tensor/batch.h'
-  expect "at a root lie the program's entry, the table of kinds and the precompiled header alone" \
+  expect "a root contains only the program's entry point, the table of kinds and the precompiled header" \
     <<<'touch stages/helpers.cpp'
-  expect "runner/parent/config and runner/parent/schema do not know each other" \
+  expect "runner/parent/config and runner/parent/schema do not include each other" \
     <<<'echo "#include \"runner/parent/config/compose.h\"" >>runner/parent/schema/schema.h'
-  expect "a room of one paper is known to itself and the table of kinds alone" \
+  expect "only the table of kinds may include a room for one paper" \
     <<<'echo "#include \"stages/retina/vote.h\"" >>stages/evaluate/classification.cpp'
-  expect "what several programs use knows none, and the parent, the worker and the tracker do not know one another" \
+  expect "shared code includes no program's code, and the parent, the worker and the tracker do not include one another" \
     <<<'echo "#include \"runner/worker/reuse.h\"" >>runner/parent/run/run.h'
-  expect "stages/ sees of runner/ only what the contract of a stage needs; the worker and the meeting of its ranks see more" \
+  expect "stages/ includes only the parts of runner/ that stages need; the worker and the rendezvous of its ranks may include more" \
     <<<'echo "#include \"runner/shared/graph/graph.h\"" >>stages/train/supervised.cpp'
-  expect "families of stages do not include one another; what two need lies in a room before them" \
+  expect "families of stages do not include one another; code that two of them need belongs in an earlier room" \
     <<<'echo "#include \"stages/train/classification_loss.h\"" >>stages/evaluate/classification.cpp'
-  expect "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" \
+  expect "<torch/torch.h> includes all of LibTorch: <torch/types.h> and the other headers that are needed take half the time" \
     <<<'echo "#include <torch/torch.h>" >>tests/stages/model/scale_test.cpp'
-  expect "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" \
+  expect "<torch/types.h> takes eight seconds to compile: include it only in a .cpp, where the precompiled header provides it" \
     <<<'echo "#include <torch/types.h>" >>stages/tensor/batch.h'
-  expect "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" \
+  expect "outside LibTorch, at::parallel_for is a sequential loop: use stages/tensor/parallel.h" \
     <<<'echo "void f() { at::parallel_for(0, 9, 1, {}); }" >>stages/model/transformer_block.cpp'
-  expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/tokenizer.h'
-  expect "yaml-cpp is known to runner/parent/config/yaml_reader.cpp alone" \
+  expect "stages/text does not depend on tensors" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/tokenizer.h'
+  expect "only runner/parent/config/yaml_reader.cpp uses yaml-cpp" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/shared/value/value.cpp'
-  expect "spdlog is known to runner/shared/record/log.cpp alone" \
+  expect "only runner/shared/record/log.cpp uses spdlog" \
     <<<'echo "#include <spdlog/spdlog.h>" >>runner/parent/record/run_folder.cpp'
-  expect "SQLite is known to runner/parent/registry/database.cpp alone" \
+  expect "only runner/parent/registry/database.cpp uses SQLite" \
     <<<'echo "#include <sqlite3.h>" >>runner/parent/registry/run_index.cpp'
-  expect "libcurl is known to runner/shared/http/http.cpp alone" \
+  expect "only runner/shared/http/http.cpp uses libcurl" \
     <<<'echo "#include <curl/curl.h>" >>stages/fetch/download.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   by=check_run_layout
-  expect "the names in a run's folder stand in runner/shared/stage/run_layout alone" \
+  expect "only runner/shared/stage/run_layout contains the names in a run's folder" \
     <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'
   by=check_one_loop
-  expect "gradients are computed in stages/train/gradient.cpp alone" \
+  expect "gradients are computed only in stages/train/gradient.cpp" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'
-  expect "the optimizer is stepped in one place alone" \
+  expect "the optimizer is stepped in only one place" \
     <<<'echo "void f(Optimizer& optimizer) { optimizer.step({}); }" >>stages/train/supervised.cpp'
   by=check_kinds
   expect "a kind that has a schema is in the table" <<<'sed -i "/&kMemoryPolicy/d" stages/stages.cpp'
@@ -350,18 +350,18 @@ self_test() {
     <<<'sed -i "/&kMemoryPolicy/d; s/&kTrainSupervised/\&kTrainSupervised, \&kMemoryPolicy/" stages/stages.cpp'
   by=check_files
   expect "no file is larger than 1 MB" <<<'head -c 1000001 /dev/zero >recipes/large.bin'
-  expect "no path of one machine is in the tree" <<<'echo "root: /ho""me/me/photos" >>recipes/classify.yaml'
+  expect "the tree contains no machine-specific paths" <<<'echo "root: /ho""me/me/photos" >>recipes/classify.yaml'
   by=check_trust
-  expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch/2.11.0-cpu.txt'
-  expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
-  expect "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" \
+  expect "downloads by scripts are pinned by their SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch/2.11.0-cpu.txt'
+  expect "downloads by scripts are pinned by their SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
+  expect "files are written only through runner/shared/disk, which never follows links and can flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/data_survey.cpp'
-  expect "a secret is revealed by what acts on it, and by nothing that shows or keeps it" \
+  expect "only code that acts on a secret reveals it, never code that shows or stores it" \
     <<<'echo "std::string f(const Value& value) { return *value.reveal(); }" >>runner/parent/registry/run_entry.cpp'
-  expect "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" \
+  expect "JSON is read only by runner/shared/value/parse_json, which limits its nesting" \
     <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/classification_loss.cpp'
   by=check_texts
-  expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
+  expect "a verb's Console keeps what the verb reads for as long as its diagnostics: Sources are created nowhere else" \
     <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/parent/cli/weights_source.cpp'
 
   # A program that loads another library. The stand-in for readelf names that library.

@@ -33,7 +33,8 @@ if not CHROMIUM:
 WIDTHS, SCHEMES = (400, 800, 1600), ("light", "dark")
 failures = []
 
-# Returns the texts of charts that are cut at an edge or overlap another text. The bounding boxes of slanted texts are meaningless.
+# Returns the chart labels that are cut off at an edge or overlap another label. The bounding boxes of slanted labels are
+# meaningless.
 MISPLACED_TEXTS = """() => {
   const found = [];
   for (const chart of document.querySelectorAll('figure svg')) {
@@ -59,7 +60,7 @@ MISPLACED_TEXTS = """() => {
 
 
 def opened(browser, address, width=1600, scheme="light"):
-    """Returns a page whose messages and requests are recorded; images of a report must be embedded."""
+    """Returns a page that records its messages and requests; images of a report must be embedded."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.place = f"{re.sub('token=.*', 'token', address)}, {width} px, {scheme}"
     own = "file:" if address.startswith("file:") else "/".join(address.split("/")[:3])

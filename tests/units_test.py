@@ -34,6 +34,6 @@ for unit in units:
             faults += 1
             print(f"'{name}' is declared in each of these, which are compiled as one unit: {' '.join(sources)}")
 if not units:
-    print("skipped: the tests are not compiled in units")
+    print("skipped: the tests are not compiled as a unity build")
     sys.exit(77)
 sys.exit(1 if faults else 0)

@@ -134,4 +134,4 @@ for room in sys.argv[3:] or paper_rooms():
         except SystemExit as error:
             failed.append(room)
             print(f"without stages/{room}/: {error}")
-sys.exit(f"these rooms cannot go: {', '.join(failed)}" if failed else 0)
+sys.exit(f"these rooms cannot be removed: {', '.join(failed)}" if failed else 0)

@@ -22,7 +22,7 @@ import numpy
 from PIL import Image
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Keeps the initial weights; BatchNorm collects its statistics in a few episodes.
+# Options that keep the initial weights; BatchNorm still collects its statistics, in a few episodes.
 UNTRAINED = ["lr=1e-30", "num_epoch=1", "train.episodes=20"]
 
 
@@ -61,7 +61,7 @@ def histogram(path, bins=8):
 
 
 def histogram_accuracy(options, classes, division, histograms):
-    """Returns the accuracy in percent over random episodes: a query gets the class with the nearest mean of its supports."""
+    """Returns the accuracy in percent over random episodes: each query is assigned to the class with the nearest support mean."""
     for name in classes:
         if name not in histograms:
             paths = sorted(path for path in (options.data / name).iterdir() if path.is_file())

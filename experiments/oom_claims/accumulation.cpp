@@ -55,9 +55,8 @@ Finding late_step_saves_activations() {
                         "), split into 4: " + size(split) + " (" + change(whole, split) + ")";
   }
   finding.instead =
-      "stepping only every 4th batch computes each batch as before, and keeps the gradients too; "
-      "splitting each "
-      "batch into micro-batches is what saves memory";
+      "stepping only every 4th batch still computes each whole batch, and also keeps the "
+      "gradients; what saves memory is splitting each batch into micro-batches";
   return finding;
 }
 
@@ -124,8 +123,8 @@ Finding small_contrastive_batches_are_equal() {
           .measured = "relative error of the gradient in float64: 8 batches of 16 " +
                       one_digit(naive) + ", two passes over the same parts " + one_digit(cached),
           .instead =
-              "each of the 16 is compared with 15 others instead of 127, so the loss is "
-              "different; two passes split the batch and keep the loss"};
+              "each of the 16 is compared with 15 others instead of 127, so the loss is different; "
+              "two passes split the batch without changing the loss"};
 }
 
 Finding six_times_three_replaces_sixteen() {
@@ -141,7 +140,7 @@ Finding six_times_three_replaces_sixteen() {
       .measured =
           "relative error in float64, compared with the gradient of 16 samples: 3 batches of 6: " +
           one_digit(eighteen) + ", 16 split into 6 + 6 + 4: " + one_digit(cut),
-      .instead = "a step on 18 samples is not a step on 16: it changes the training"};
+      .instead = "a step on 18 samples instead of 16 changes the training"};
 }
 
 }  // namespace oom_claims

@@ -43,8 +43,8 @@ Finding clearing_defragments() {
                     : helps               ? Verdict::kInPart
                                           : Verdict::kWrong;
   finding.instead =
-      "it returns segments that are wholly unused, and moves no data; the allocator does the same "
-      "itself before it fails";
+      "it returns only segments that are entirely unused, and moves no data; the allocator does "
+      "the same before an allocation fails";
   return finding;
 }
 
@@ -65,7 +65,7 @@ Finding expandable_segments_help() {
         overhead(expandable);
   }
   if (better < trainings.size()) finding.verdict = better > 0 ? Verdict::kInPart : Verdict::kWrong;
-  finding.instead = "they do, as far as a replay can show before the run";
+  finding.instead = "they do, to the extent that a replay can show before the run";
   return finding;
 }
 
@@ -118,7 +118,7 @@ Finding clearing_outruns_a_leak() {
   return {.verdict = !cleared         ? Verdict::kRight
                      : cleared > kept ? Verdict::kInPart
                                       : Verdict::kWrong,
-          .measured = "if 64 MiB more are live after every epoch, it fails " + told(kept) +
+          .measured = "if live memory grows by 64 MiB per epoch, the run fails " + told(kept) +
                       "; with the cache cleared every 3 epochs, " + told(cleared),
           .instead =
               "the growing memory is live, and clearing frees only unused memory; to find the "

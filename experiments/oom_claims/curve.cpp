@@ -29,7 +29,7 @@ Finding forward_and_backward_add_up() {
                   " in the whole step; split into 4: " + size(peak_in(cut, StepPhase::kForward)) +
                   ", " + size(peak_in(cut, StepPhase::kBackward)) + ", " + size(peak(cut)),
       .instead =
-          "the backward pass frees what the forward pass keeps: memory use is one curve with one "
+          "the backward pass frees what the forward pass saved: memory use is one curve with one "
           "peak, and splitting the batch lowers both sides of it"};
 }
 

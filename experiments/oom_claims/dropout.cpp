@@ -12,7 +12,7 @@
 namespace oom_claims {
 namespace {
 
-/// Returns how many bytes dropout on a (256, 4096) tensor keeps for the backward pass.
+/// Returns how many bytes dropout on a (256, 4096) tensor saves for the backward pass.
 std::int64_t kept(const std::function<at::Tensor(const at::Tensor&)>& drop) {
   return owned(recorded([&](stages::MemoryTrace& trace) {
                  const at::Tensor x = torch::empty({256, 4096}, at::kMeta).requires_grad_(true);
@@ -49,12 +49,12 @@ Finding more_dropout_saves_memory() {
   const std::int64_t less = kept_by_torch(0.4), more = kept_by_torch(0.5);
   const std::int64_t ours = kept_by_names(0.4), ours_more = kept_by_names(0.5);
   return {.verdict = more < less ? Verdict::kRight : Verdict::kWrong,
-          .measured =
-              "kept for the backward pass if dropout is applied to 4 MiB of values: " + size(less) +
-              " at a rate of 0.4, " + size(more) +
-              " at 0.5; with masks that are recomputed: " + size(ours) + " and " + size(ours_more),
+          .measured = "saved for the backward pass if dropout is applied to 4 MiB of values: " +
+                      size(less) + " at a rate of 0.4, " + size(more) +
+                      " at 0.5; with masks that are recomputed: " + size(ours) + " and " +
+                      size(ours_more),
           .instead =
-              "the size of a mask does not depend on the rate, and masks need not be kept at all"};
+              "the size of a mask does not depend on the rate, and masks need not be saved at all"};
 }
 
 }  // namespace oom_claims

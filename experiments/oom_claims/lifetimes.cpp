@@ -76,8 +76,8 @@ Finding deleting_frees_at_once() {
                       size(reserved - allocator.reserved()) + " of " + size(reserved) +
                       " to the device",
           .instead =
-              "the memory of a tensor is freed with its last owner, usually the graph, and goes to "
-              "the allocator's cache; in C++ the end of a scope is enough"};
+              "a tensor's memory is freed together with its last owner, usually the graph, and "
+              "goes to the allocator's cache; in C++ leaving a scope is enough"};
 }
 
 Finding detaching_ends_a_leak() {

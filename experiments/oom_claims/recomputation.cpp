@@ -19,7 +19,7 @@ namespace {
 const stages::StepPlan kEachBlock = {.activation_checkpointing = {.blocks = true}};
 
 /// Returns how far the gradient and BatchNorm's statistics are from the results of a step that
-/// keeps its activations.
+/// saves its activations.
 double error_of_blocks() {
   const ClassificationStep step(/*mixes_samples=*/true);
   const stages::Batch batch = random_images(16);
@@ -54,7 +54,7 @@ Finding checkpointing_saves_two_fifths() {
                         ", batch " + std::to_string(training.batch) + ": activations at the peak " +
                         change(alive, alive_again) + ", step " + size(peak(kept)) + " and " +
                         size(peak(again)) + " (" + change(peak(kept), peak(again)) +
-                        "), products +" + std::to_string(percent) + "%";
+                        "), matrix products +" + std::to_string(percent) + "%";
   }
   finding.measured += "; relative difference of the gradient and of BatchNorm's statistics: " +
                       one_digit(error_of_blocks());
@@ -63,8 +63,8 @@ Finding checkpointing_saves_two_fifths() {
                     : saving > 0                  ? Verdict::kInPart
                                                   : Verdict::kWrong;
   finding.instead =
-      "recomputing block by block saves more, and adds about a third to the products; the savings "
-      "depend on the network";
+      "recomputing block by block saves more, and adds about a third more matrix products; the "
+      "savings depend on the network";
   return finding;
 }
 

@@ -8,7 +8,7 @@
 
 namespace oom_claims {
 
-/// Events between the steps that affect the memory.
+/// What happens between steps and affects memory.
 struct Housekeeping {
   std::int64_t clear_every = 0;  ///< steps after which unused segments are released; 0: never
   std::int64_t leak = 0;  ///< bytes that every step leaks; they are live from the next step on

@@ -22,7 +22,7 @@ Finding settings_must_precede_import() {
                       " after LibTorch is loaded and a tensor is created, " + told(after) +
                       " after the call",
           .instead =
-              "it must be configured before the first allocation on the device; a call can do "
+              "it must be configured before the first allocation on the device; an API call can do "
               "this, and the setting can be read back"};
 }
 

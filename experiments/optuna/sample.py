@@ -1,10 +1,10 @@
-"""An example: Optuna chooses the trials of a sweep of the quick start, by `retort sweep ask-tell`.
+"""An example: Optuna chooses the trials of a sweep over the quickstart recipe, through `retort sweep ask-tell`.
 
     pip install -r experiments/optuna/requirements.txt
     python experiments/optuna/sample.py 20 retort sweep ask-tell quickstart train.epochs=2 --slots 2
 
-The two exchange lines of JSON: an "ask" is answered with the settings of a trial, and a "tell" reports its result. The study
-is stored in optuna.db under the name of the sweep's folder, so a sweep that was stopped or killed continues with it:
+The two programs exchange lines of JSON: an "ask" is answered with the settings of a trial, and a "tell" reports its result.
+The study is stored in optuna.db under the name of the sweep's folder, so a sweep that was stopped or killed continues with it:
 
     python experiments/optuna/sample.py 20 retort sweep ask-tell resume multirun/2026-01-31/12-00-00
 """

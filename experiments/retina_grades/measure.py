@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures whether networks for ten class pairs learn grades of drawn retinas, rather than their colors or folders.
+"""Measures whether networks for ten class pairs learn the grades of synthetic retina images, and not just colors or folders.
 
   $(scripts/bench-python) experiments/retina_grades/measure.py [--retort build/bin/retort] [--seeds 1-3] [--work FOLDER]
 
-For each seed, it runs the recipe next to this file on new drawings, fits regressions on the colors of the same drawings, and runs
-the recipe on the same drawings with shuffled grades, which must stay at chance. Results in the work folder are reused.
+For each seed, it generates new images, runs the recipe next to this file on them, fits regressions on their colors, and runs the
+recipe on the same images with shuffled grades, where the accuracy must stay at chance. Results in the work folder are reused.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def seeds(text):
 
 
 def drawings(options, seed):
-    """Returns a folder of drawn retinas with one folder per grade."""
+    """Returns a folder of synthetic retina images with one folder per grade."""
     folder = options.work / f"retinas-{seed}"
     if not folder.exists():
         subprocess.run([options.retort, "data", "make", "fundus_folders", "--out", folder, "-q", "--seed", str(seed),
@@ -91,7 +91,7 @@ def with_products(values):
 
 
 def by_regression(folder, numbers):
-    """Returns whether a softmax regression on `numbers` of each image, fitted to the training images, is right."""
+    """Returns whether a softmax regression on `numbers`, fitted to the training images, grades each test image correctly."""
     parts = {part: images(folder, part) for part in ("train", "test")}
     x = {part: numpy.stack([numbers(path) for path, _ in pictures]) for part, pictures in parts.items()}
     y = {part: numpy.array([grade for _, grade in pictures]) for part, pictures in parts.items()}
@@ -107,7 +107,7 @@ def by_regression(folder, numbers):
 
 
 def wilson(right):
-    """Returns a share and its 95% interval, in percent (Wilson, 1927)."""
+    """Returns a proportion and its 95% interval, in percent (Wilson, 1927)."""
     n, share, z = len(right), right.mean(), 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -115,7 +115,7 @@ def wilson(right):
 
 
 def lead(ours, theirs):
-    """Returns the difference of two shares on the same images and its 95% bootstrap interval, in points."""
+    """Returns the difference of two shares on the same images and its 95% bootstrap interval, in percentage points."""
     difference = ours.astype(float) - theirs
     draws = numpy.random.default_rng(0).integers(len(difference), size=(10000, len(difference)))
     low, high = numpy.percentile(difference[draws].mean(axis=1), [2.5, 97.5])

@@ -7,14 +7,14 @@ namespace runner {
 
 /// How long a server may take once the run has ended.
 struct EndLimits {
-  std::chrono::milliseconds everything{0};  ///< for all that is left; 0: there are no limits
-  /// For each response. A quarter of it if the server did not respond to the request before.
+  std::chrono::milliseconds everything{0};  ///< for everything not yet sent; 0: there are no limits
+  /// For each response; a quarter of that if the server did not respond to the previous request.
   std::chrono::milliseconds answer{0};
 };
 
 /// Decides how long a server may take once the run has ended, so that a server that does not
-/// respond does not delay the end of the run. A request that is waiting when the run ends counts
-/// from its beginning.
+/// respond does not delay the end of the run. For a request that is pending when the run ends, the
+/// time since it was sent counts.
 class EndPatience {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -23,8 +23,8 @@ class EndPatience {
 
   explicit EndPatience(EndLimits limits = {}) : limits_(limits) {}
 
-  /// Must be called when a request is sent, and with whether the server has responded. A request
-  /// that was canceled remains without a response.
+  /// ask() must be called when a request is sent, and answered() when it has ended, unless it was
+  /// canceled.
   void ask(Time now) { asked_ = now; }
   void answered(bool has_answered);
   /// Must be called once, when the run ends.

@@ -9,8 +9,8 @@ namespace runner {
 /// The maximum number of entries of each kind in one request to runs/log-batch
 /// (mlflow/utils/validation.py).
 inline constexpr std::size_t kMostMetrics = 1000, kMostParams = 100, kMostTags = 100;
-/// The maximum length of a value in bytes. MLflow counts characters, and there are never more of
-/// those than bytes.
+/// The maximum length of a value in bytes. MLflow counts characters; a text never has more
+/// characters than bytes.
 inline constexpr std::size_t kLongestParamValue = 6000, kLongestTagValue = 8000;
 
 /// Returns the name of a metric or a parameter in the form that MLflow accepts: at most 250 letters

@@ -47,7 +47,7 @@ Reuse::Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions
   }
   const bool is_whole = !options.smoke && !options.observer;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    // Other nodes cannot reuse anything, since their files do not contain their outputs.
+    // A node with outputs that are not in its files cannot reuse anything.
     const Node& node = graph.nodes[i];
     const bool has_files = node.cacheable || is_training(node) || !feeds[i];
     nodes_[i].is_eligible = is_whole && has_files && !is_foreign[i];

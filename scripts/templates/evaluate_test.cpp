@@ -29,7 +29,7 @@ TEST(EvaluateNovel, AccuracyIsTheShareOfCorrectPredictions) {
   ASSERT_TRUE(stage);
 
   // The network predicts class 0 for every point. That is correct for a third of the points, except
-  // for two whose labels are changed.
+  // for two with changed labels.
   const auto data = std::make_shared<TinyDataset>(12);
   data->labels = {{0, 1}, {3, 2}};
   const auto checkpoint = std::make_shared<Checkpoint>();

@@ -16,7 +16,7 @@ NamedTensors with_one_more(const NamedTensors& mean, const NamedTensors& last,
   return interpolated_weights(mean, last, 1 / static_cast<double>(members));
 }
 
-/// Measures `weights` and records the result in `soup`.
+/// Evaluates `weights` and records the result in `soup`.
 Measured& add_measured(Soup& soup, const Ingredients& from, const NamedTensors& weights,
                        Measured measured) {
   from.measure(weights, measured);

@@ -19,8 +19,8 @@ struct Measured {
 /// The ingredients of a soup: `count` sets of weights with equal shapes, and how to compare them.
 struct Ingredients {
   std::size_t count = 0;
-  /// Reads the set of weights with this index. A set is read anew on each call, so that only a few
-  /// are in memory at once.
+  /// Reads the set of weights with this index. Each call reads the set again, so that only a few
+  /// sets are in memory at once.
   std::function<NamedTensors(std::size_t index)> read;
   /// Evaluates weights on the validation data and fills in their accuracy and loss.
   std::function<void(const NamedTensors& weights, Measured& measured)> measure;
@@ -28,7 +28,7 @@ struct Ingredients {
   std::function<bool(const Measured& a, const Measured& b)> is_better;
 };
 
-/// The chosen weights, and all weights that were measured to choose them, in order.
+/// The chosen weights, and all weights that were evaluated to choose them, in order.
 struct Soup {
   NamedTensors weights;
   std::size_t chosen = 0;  ///< index in `measured`

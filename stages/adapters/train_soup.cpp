@@ -56,9 +56,9 @@ void check_averages(const torch::nn::Module& network) {
   };
   const RunningStatistics statistics = running_statistics_of(network);
   if (statistics.are_collected || statistics.has_unknown_layers)
-    refuse(
-        "averaged weights need new running statistics for its BatchNorm layers",
-        "average epochs of one training run, which renews them: train.average_best or train.swa");
+    refuse("averaged weights need new running statistics for its BatchNorm layers",
+           "average the epochs of one training run instead: train.average_best or train.swa "
+           "recomputes these statistics");
   for (const auto& [name, weight] : trained_parameters(network))
     if (name.find(".lora_") != name.npos)
       refuse("averaging low-rank factors does not average their products",

@@ -59,8 +59,8 @@ class SortedGrades {
       double cost = 0;
       Starts starts;
     };
-    // For each grade, the best way to assign the grades up to it to the groups so far, with this
-    // grade for the last group.
+    // For each grade g, the best way to assign the grades 0 to g to the groups so far, with g for
+    // the last group.
     std::vector<Way> ways(grades_, {0, Starts(grades_, groups_.size())});
     ways.front().starts.front() = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,11 +14,6 @@
 namespace stages {
 namespace {
 
-/// Room for the small rows of a batch. It is allocated once, so that no rank can run out of memory
-/// when they are exchanged.
-constexpr std::size_t kRoom = std::size_t{32} << 10;
-using Room = std::vector<std::uint8_t>;
-
 /// The rows of a batch, divided among ranks.
 class DividedRows {
  public:
@@ -30,41 +24,35 @@ class DividedRows {
   }
 
   /// True if exchange_at_once() can send the tensors.
-  static bool fit(const std::vector<at::Tensor>& tensors) {
-    std::size_t bytes = 0;
-    for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
-    return bytes <= kRoom && std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
-             return tensor.is_contiguous();
-           });
+  bool fit(const std::vector<at::Tensor>& tensors) const {
+    return most_bytes(tensors) <= group_.most_along() &&
+           std::ranges::all_of(tensors,
+                               [](const at::Tensor& tensor) { return tensor.is_contiguous(); });
   }
 
-  /// Sends all rows of the tensors to every rank, in one message. Allocates nothing.
-  void exchange_at_once(const std::vector<at::Tensor>& tensors, Room& room) {
-    std::size_t bytes = 0;
-    const auto with_rows = [&](const auto& use) {  // of each tensor and rank
-      bytes = 0;
+  /// Sends all rows of the tensors to every rank, in one message from each. Allocates nothing.
+  void exchange_at_once(const std::vector<at::Tensor>& tensors) {
+    const auto with_rows_of = [&](int rank, const auto& use) {
+      const Share& share = shares_[static_cast<std::size_t>(rank)];
+      std::uint8_t* sent = group_.along(rank);
       for (const at::Tensor& tensor : tensors) {
-        const std::size_t in_row = tensor.nbytes() / static_cast<std::size_t>(tensor.size(0));
-        for (int rank = 0; rank < ranks_.size; ++rank) {
-          const Share& share = shares_[static_cast<std::size_t>(rank)];
-          if (!share.counts) continue;
-          const std::size_t begin = static_cast<std::size_t>(share.begin) * in_row,
-                            size = static_cast<std::size_t>(share.units()) * in_row;
-          use(rank, static_cast<std::uint8_t*>(tensor.mutable_data_ptr()) + begin,
-              room.data() + bytes, size);
-          bytes += size;
-        }
+        if (!share.counts) return;
+        const auto begin = static_cast<std::size_t>(share.begin * row_bytes(tensor)),
+                   size = static_cast<std::size_t>(share.units() * row_bytes(tensor));
+        use(static_cast<std::uint8_t*>(tensor.mutable_data_ptr()) + begin, sent, size);
+        sent += size;
       }
     };
-    with_rows([&](int rank, const std::uint8_t* row, std::uint8_t* place, std::size_t size) {
-      if (rank == ranks_.rank) std::memcpy(place, row, size);
-      else std::memset(place, 0, size);
+    with_rows_of(ranks_.rank, [](const std::uint8_t* rows, std::uint8_t* sent, std::size_t size) {
+      std::memcpy(sent, rows, size);
     });
-    const auto all = static_cast<std::int64_t>(bytes);
-    group_.sum(at::from_blob(room.data(), {all}, torch::kByte));  // other ranks send zeros
-    with_rows([&](int rank, std::uint8_t* row, const std::uint8_t* place, std::size_t size) {
-      if (rank != ranks_.rank) std::memcpy(row, place, size);
-    });
+    group_.exchange_along(most_bytes(tensors));
+    for (int rank = 0; rank < ranks_.size; ++rank) {
+      if (rank == ranks_.rank) continue;
+      with_rows_of(rank, [](std::uint8_t* rows, const std::uint8_t* sent, std::size_t size) {
+        std::memcpy(rows, sent, size);
+      });
+    }
   }
 
   /// Sends all rows of the tensors to every rank.
@@ -83,6 +71,18 @@ class DividedRows {
   }
 
  private:
+  static std::int64_t row_bytes(const at::Tensor& tensor) {
+    return static_cast<std::int64_t>(tensor.nbytes()) / tensor.size(0);
+  }
+
+  /// Returns the bytes of the largest share.
+  std::int64_t most_bytes(const std::vector<at::Tensor>& tensors) const {
+    std::int64_t in_row = 0, units = 0;
+    for (const at::Tensor& tensor : tensors) in_row += row_bytes(tensor);
+    for (const Share& share : shares_) units = std::max(units, share.units());
+    return in_row * units;
+  }
+
   const runner::RankOfRun& ranks_;
   RankGroup& group_;
   std::vector<Share> shares_;
@@ -96,9 +96,8 @@ PartialReading divided_reading(const runner::RankOfRun& ranks, std::int64_t in_g
     const Share share = share_of(rows, in_group, ranks.rank, ranks.size);
     return RowRange{share.begin, share.end};
   };
-  const auto room = std::make_shared<Room>(kRoom);
-  const auto complete = [&ranks, in_group, needed, room](const NamedTensors& tensors,
-                                                         const at::Tensor& present) {
+  const auto complete = [&ranks, in_group, needed](const NamedTensors& tensors,
+                                                   const at::Tensor& present) {
     DividedRows rows(present.size(0), in_group, ranks);
     std::vector<at::Tensor> small = {present}, large, later;
     for (const auto& [name, tensor] : tensors) {
@@ -106,7 +105,7 @@ PartialReading divided_reading(const runner::RankOfRun& ranks, std::int64_t in_g
       if (bytes <= kSmallRow) small.push_back(tensor);
       else (needed == RowsOfOthers::kAll ? large : later).push_back(tensor);
     }
-    if (DividedRows::fit(small)) rows.exchange_at_once(small, *room);
+    if (rows.fit(small)) rows.exchange_at_once(small);
     else large.insert(large.begin(), small.begin(), small.end());
     rows.exchange(large);
     const auto* const first = present.const_data_ptr<std::uint8_t>();

@@ -28,7 +28,7 @@ struct Division {
     std::uintmax_t bytes = 0;
     bool operator==(const File&) const = default;
   };
-  static constexpr std::string_view kNoPart = "none";  ///< the part name of images in no part
+  static constexpr std::string_view kNoPart = "none";  ///< the part name for images in no part
   /// The key in `classes` if all parts have the same classes.
   static constexpr std::string_view kEveryPart = "*";
 

@@ -187,7 +187,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::i
   state.partial = std::move(partial);
   state.batches = (state.samples() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
   if (first_batch < 0 || first_batch > batches())
-    throw std::invalid_argument("loader: no such first batch");
+    throw std::invalid_argument("loader: the first batch is out of range");
   state.begun = state.position = static_cast<std::size_t>(first_batch);
   if (state.options.workers == 0) return;
   state.fill();

@@ -78,7 +78,7 @@ class Model : public runner::Artifact {
   virtual bool builds_in_shards() const { return false; }
 };
 
-/// Texts as token ids for a network.
+/// Texts as token IDs for a network.
 struct TokenizedTexts {
   at::Tensor ids;                     ///< (n, the network's longest text) int64 on the CPU, padded
   std::vector<std::int64_t> lengths;  ///< length of each text in tokens, including start and end
@@ -92,7 +92,7 @@ struct TokenizedTexts {
 class ImageTextModel {
  public:
   virtual ~ImageTextModel() = default;
-  /// Returns the token ids of `texts`. Throws runner::StageError for empty texts, and for texts
+  /// Returns the token IDs of `texts`. Throws runner::StageError for empty texts, and for texts
   /// that are too long for the network unless the recipe truncates them; the message names at most
   /// ten.
   virtual TokenizedTexts tokenized(const std::vector<std::string>& texts) const = 0;
@@ -123,7 +123,8 @@ class Checkpoint : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
   runner::HeldMemory held() const final;
 
-  /// Describes the data that the network was built for, with `size` samples.
+  /// Returns a description of the data that the network was built for; `size` is the number of
+  /// samples.
   DatasetDescription trained_on(std::int64_t size) const;
   /// Stores what predictions need to know about the data that the network is built for.
   void describe(const DatasetDescription& data);

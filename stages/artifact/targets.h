@@ -38,10 +38,10 @@ at::Tensor known_targets(const Dataset& data);
 /// samples, like scikit-learn's StandardScaler.
 TrainedTargets target_statistics(const at::Tensor& targets);
 
-/// Returns `targets` (n, targets) in the unit of the network's outputs: standardized, if the
+/// Returns `targets` (n, targets) in the units of the network's outputs: standardized, if the
 /// network was trained that way. Double stays double; the result is on the device of `targets`.
 at::Tensor in_output_unit(const at::Tensor& targets, const TrainedTargets& trained);
-/// Returns the network's `outputs` (n, targets) in the unit of the targets, as float64.
+/// Returns the network's `outputs` (n, targets) in the units of the targets, as float64.
 at::Tensor in_target_unit(const at::Tensor& outputs, const TrainedTargets& trained);
 
 /// The errors of predictions, as scikit-learn's mean_absolute_error, root_mean_squared_error and

@@ -158,7 +158,7 @@ void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::str
   const bool was_whole = said.empty();
   if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);
   for (const CheckpointName& name : list_checkpoints(folder_))
-    if (was_whole && name > latest) remove(name);  // training reaches it again
+    if (was_whole && name > latest) remove(name);  // training will reach it again
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
   const fs::path file = folder_ / kBestCheckpoint;

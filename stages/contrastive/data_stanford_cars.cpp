@@ -233,7 +233,7 @@ class CarLister {
     return Box{left - 1, top - 1, right - left + 1, bottom - top + 1};
   }
 
-  /// Reports that a file's records lack fields of this dataset.
+  /// Reports that a file's records lack fields that this dataset has.
   void report_lacking(const std::string& file, const MatRecords& records,
                       const std::vector<std::string>& lacking) {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +

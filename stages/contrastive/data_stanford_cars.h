@@ -37,8 +37,8 @@ std::optional<CarName> car_name(std::string_view name);
 runner::Result<ImageList> list_stanford_cars(const std::filesystem::path& root, CarLabels labels,
                                              bool boxes, bool allow_outside);
 
-/// Draws a small dataset in the Stanford Cars layout into `folder`: cars_train/00001.jpg, …,
-/// cars_test/00001.jpg, …, devkit/cars_meta.mat, devkit/cars_train_annos.mat,
+/// Writes a small synthetic dataset in the Stanford Cars layout to `folder`: cars_train/00001.jpg,
+/// …, cars_test/00001.jpg, …, devkit/cars_meta.mat, devkit/cars_train_annos.mat,
 /// devkit/cars_test_annos.mat and cars_test_annos_withlabels.mat. A model is a shape, as in "Audi
 /// Cross Sedan 2006"; three models share a make. A shape fills a box in its image; the rest of the
 /// image is plain. Half of each class is for training; the files of a part are not ordered by

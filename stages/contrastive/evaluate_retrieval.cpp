@@ -251,8 +251,8 @@ class PairProducts {
                const std::function<void()>& step)
       : images_(images), texts_(texts), tile_(tile), step_(step) {}
 
-  /// Calls `use` with each square for which `is_wanted` returns true and with the square's
-  /// products, in row-major order.
+  /// Calls `use` with each square that `is_wanted` accepts, and with the square's products, in
+  /// row-major order.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
     const std::int64_t images = images_.size(0), texts = texts_.size(0);

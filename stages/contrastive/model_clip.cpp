@@ -110,7 +110,8 @@ void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t&
                 "hidden_size " + std::to_string(block.hidden_size) +
                     " is not a multiple of num_attention_heads " +
                     std::to_string(block.num_attention_heads),
-                "change one of them: each head has an equal share of the width");
+                "change hidden_size or num_attention_heads: every head gets an equal part of the "
+                "width");
   }
 }
 

@@ -61,8 +61,9 @@ struct PairTile {
 /// Running sums for each image (a row) and each text (a column).
 template <typename T>
 struct PairSums {
-  T *row_largest, *row_sum, *column_largest, *column_sum;  ///< the members of their RunningLogSum
-  T* right;                                                ///< for each row, Σ share · similarity
+  /// The members of the RunningLogSum of each row and each column.
+  T *row_largest, *row_sum, *column_largest, *column_sum;
+  T* right;  ///< for each row, Σ share · similarity
 
   RETORT_HOST_DEVICE RunningLogSum<T> of_row(std::int64_t i) const {
     return {row_largest[i], row_sum[i]};

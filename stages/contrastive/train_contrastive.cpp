@@ -93,7 +93,8 @@ class ContrastiveStep final : public TrainingStep {
   }
 
   std::string why_not_replayed() const override {
-    return "batches have different numbers of texts, which train.contrastive embeds once each";
+    return "train.contrastive embeds each distinct text of a batch once, and their number differs "
+           "between batches";
   }
 
   /// Class weights apply to training only. The class loss is divided by the total weight of the

@@ -30,7 +30,7 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
       {"\xfd\x37zXZ\0"sv, {"compressed with xz", unpack + ": unxz"}},
       {"\x28\xb5\x2f\xfd"sv, {"compressed with zstd", unpack + ": unzstd"}},
       {"PK\3\4"sv,
-       {"a zip archive, as .xlsx files are", unpack + ", or export the table as CSV UTF-8"}},
+       {"a zip archive, such as an .xlsx file", unpack + ", or export the table as CSV UTF-8"}},
       {"PAR1"sv, {"a Parquet file", "export the table as CSV UTF-8"}},
   };
   for (const auto& [start, form] : kForms)

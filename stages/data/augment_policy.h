@@ -35,7 +35,7 @@ struct OperationChain {
 
 /// The operations drawn for one image in one epoch.
 struct DrawnPolicy {
-  std::vector<OperationChain> chains;  ///< one unless the policy mixes
+  std::vector<OperationChain> chains;  ///< one chain, unless the policy mixes several
   float share_of_image = 0;            ///< the share of the unchanged image in the mixture
 };
 

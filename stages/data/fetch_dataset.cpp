@@ -257,7 +257,7 @@ class DatasetFetching {
 
   void copy(const fs::path& from, const fs::path& to) {
     std::error_code error;
-    if (fs::exists(fs::symlink_status(to, error))) return;  // the archive contains it
+    if (fs::exists(fs::symlink_status(to, error))) return;  // the archive contained the file
     std::string bytes(static_cast<std::size_t>(fs::file_size(from)), '\0');
     const runner::Descriptor file(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
     const ssize_t size = file.is_open() ? ::read(*file, bytes.data(), bytes.size()) : -1;

@@ -86,8 +86,8 @@ std::uint8_t gray_of(const std::uint8_t* pixel) {
       (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
-/// Interpolates from `without` (factor 0) to `value` (factor 1), or extrapolates beyond, in float
-/// as Pillow does.
+/// Interpolates from `without` (factor 0) to `value` (factor 1), or extrapolates beyond them, in
+/// float as Pillow does.
 std::uint8_t blended(std::uint8_t without, std::uint8_t value, float factor) {
   const float result = static_cast<float>(without) + factor * static_cast<float>(value - without);
   return static_cast<std::uint8_t>(std::clamp(result, 0.0f, 255.0f));

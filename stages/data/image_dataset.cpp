@@ -101,7 +101,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
       pixels += std::int64_t{3} * header.width * header.height + ImageCache::kOverhead;
       ++seen;
     } catch (const ImageError&) {
-      // reading it will report the error
+      // the error is reported when the image is read
     }
   }
   if (seen == 0) return count * cut;

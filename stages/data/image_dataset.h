@@ -40,8 +40,8 @@ struct ImageDatasetOptions {
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
-  /// The stage to blame for an unreadable image, such as "/data"; empty: the one that reads the
-  /// image.
+  /// The stage named in errors about unreadable images, such as "/data"; empty: the stage that
+  /// reads the image.
   std::string stage = {};
   /// Called with each decoded image before it is processed, in the decoding thread; may be empty.
   std::function<void(std::int64_t index, const Image&)> look = {};

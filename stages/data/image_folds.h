@@ -18,7 +18,7 @@ struct FoldOptions {
 /// image is in the validation part exactly once.
 ///
 /// Images of one patient (ImageFile::patient) stay in the same fold; such a group belongs to the
-/// highest class of its images, as in split(). The groups of a class are assigned one by one,
+/// highest class among its images, as in split(). The groups of a class are assigned one by one,
 /// largest first and equally large ones in random order, to the fold with the fewest images of the
 /// class; ties go to the fold with the fewest images in total. Without groups, two folds differ by
 /// at most 1 in the number of images of each class, and by at most 1 in the total number of images.

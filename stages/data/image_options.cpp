@@ -66,7 +66,7 @@ std::optional<AugmentPolicy> read_policy(ConfigReader& augment) {
       reader->read("alpha", policy.alpha);
       reader->read("all_ops", policy.all_ops);
     }
-    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // only one exists so far
+    if (kind == Automatic::kAutoAugment) reader->raw("policy");  // there is only one policy
     policy.neighbors = runner::choice<Neighbors>(*reader, "interpolation", kNeighbors);
   }
   bool three = false;
@@ -126,7 +126,7 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   read_final_augment(augment, images.augment.last);
 
   const runner::Value* const normalize = reader.raw("normalize");
-  if (normalize && normalize->map()) {  // auto only where pixels are not normalized: in data checks
+  if (normalize && normalize->map()) {  // still auto in data checks, which do not normalize
     ConfigReader& section = reader.section("normalize");
     read_three(section, "mean", images.mean);
     read_three(section, "std", images.standard_deviation);

@@ -16,7 +16,7 @@ struct SplitOptions {
 /// follow those that a part already has. Each part with a share above 0 gets at least one image of
 /// every class that has enough images; if a class has too few, train comes first, then test, then
 /// validation. Images of one patient stay together: patients are divided like images, and each
-/// patient counts once, in the highest class of their images.
+/// patient counts as one image, in the highest class among the patient's images.
 ///
 /// The images of a class are ranked by a hash of (seed, name), and the parts get consecutive ranges
 /// of that ranking: train, validation, test. The shares are therefore exact. Adding or removing an

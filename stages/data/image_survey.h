@@ -57,9 +57,9 @@ bool is_across(const ImageSurvey::Group& group);
 /// Options for a survey.
 struct SurveyOptions {
   /// Images look the same if their hashes (image_hash()) differ in at most this many of 256 bits,
-  /// and their thumbnails by at most 1.5 gray levels on average. In measurements on drawn images,
-  /// saving an image again changed its thumbnail by at most 0.7 levels, while different images
-  /// differed by at least 2.2.
+  /// and their thumbnails by at most 1.5 gray levels on average. In measurements on synthetic
+  /// images, saving an image again changed its thumbnail by at most 0.7 levels, while different
+  /// images differed by at least 2.2.
   int most_bits = 20;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t all)> progress =

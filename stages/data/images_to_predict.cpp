@@ -68,7 +68,7 @@ class Search {
       fail(ErrorCode::kMissingFolder,
            "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
     for (const fs::path& next : folders)
-      look_into(next);  // after closing this folder, since nesting may be deep
+      look_into(next);  // this folder has been closed, since nesting may be deep
   }
 
   bool stays_inside(const fs::path& link) {

@@ -311,8 +311,8 @@ std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((a * b + 127) / 255);
 }
 
-/// Converts one row of inverted CMYK to RGB: each channel is the white that its ink and black
-/// leave.
+/// Converts one row of inverted CMYK to RGB: each channel is the share of white light that its ink
+/// and the black ink let through.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, inks += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = product(inks[channel], inks[3]);

@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// Returns whether the mark in `field` says that an image has a label; nullopt if it is not a mark.
+/// Returns whether `field` marks the label as present; nullopt if the field is not a mark.
 std::optional<bool> mark(std::string_view field) {
   for (const std::string_view yes : {"1", "1.0", "true", "True", "TRUE"})
     if (field == yes) return true;

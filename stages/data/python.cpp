@@ -153,7 +153,7 @@ class PythonDataStage final : public runner::Stage {
     }
     ImageList list;
     list.classes = first.description.classes;
-    list.has_targets = first.labels.empty();  // then all samples count as one class
+    list.has_targets = first.labels.empty();  // without labels, all samples count as one class
     for (std::int64_t i = 0; i < first.description.size; ++i) {
       const std::int64_t label =
           first.labels.empty() ? 0 : first.labels[static_cast<std::size_t>(i)];

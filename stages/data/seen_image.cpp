@@ -38,7 +38,7 @@ SeenImage seen_image(const std::filesystem::path& path, const ImageDatasetOption
   const int drawn_width = reduced_side(width, longer, longest),
             drawn_height = reduced_side(height, longer, longest);
   const auto& crop = transform.preprocessing.crop_to_disc;
-  // As for a sample, the disc is searched for in all pixels.
+  // As when a sample is read, the search for the disc needs the image at full size.
   const int eighths = crop ? 8 : smallest_eighths(file, header, drawn_width, drawn_height);
   SeenImage image{.picture = decode_image(file, eighths), .is_reduced = longer > longest};
   const Box used = crop ? disc_box(image.picture, *crop) : Box{0, 0, width, height};

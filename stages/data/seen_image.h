@@ -16,7 +16,7 @@ struct Region {
 /// image. `used` is the box of the image that is resized and cropped: all of it, or its disc.
 Region region_seen(const Box& used, const ImageDatasetOptions& transform);
 
-/// The maximum length of the longer side of a drawn image, in pixels.
+/// The maximum length of the longer side of SeenImage::picture, in pixels.
 inline constexpr int kLongestDrawn = 2048;
 
 /// An image, and the part of it that a network saw.

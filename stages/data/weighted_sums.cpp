@@ -281,7 +281,7 @@ RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_
 
 RETORT_IN_EACH void round(const SixteenNumbers& sums, SixteenBytes& result) {
   SixteenShorts shorts = __builtin_convertvector(sums >> kCoefficientBits,
-                                                 SixteenShorts);  // fits, since ten bits are left
+                                                 SixteenShorts);  // the ten remaining bits fit
   shorts = shorts < 0 ? SixteenShorts{} : shorts;
   shorts = shorts > 255 ? SixteenShorts{} + 255 : shorts;
   result = __builtin_convertvector(shorts, SixteenBytes);

@@ -29,7 +29,8 @@ void say_decision(const FittedDecision& decision, const DecisionOptions& options
                 source(options.threshold.has_value()));
   if (decision.ordinal != OrdinalHead::kNone && !decision.is_fitted())
     context.say(
-        "the predicted class is the first at which the cumulative probability reaches one half: " +
+        "the predicted class is the first at which the cumulative probability reaches one half, "
+        "since " +
         std::string(name_of(decision.ordinal)) + " learned the order of the classes");
   if (decision.cut_points.empty()) return;
   std::string cuts;

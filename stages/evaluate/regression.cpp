@@ -35,8 +35,8 @@ struct RegressionConfig {
   bool csv = false;
 };
 
-/// Writes a line for each sample: its name, then target, prediction and residual of each target,
-/// then its group, if samples have groups.
+/// Writes a line for each sample: its name, then the true value, the prediction and the residual
+/// for each target, and finally its group, if samples have groups.
 void write_residuals(const std::filesystem::path& path, const ClassifiedSamples& samples,
                      const PredictedTargets& tested) {
   runner::AtomicFile file(path);

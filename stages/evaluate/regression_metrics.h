@@ -15,7 +15,7 @@
 
 namespace stages {
 
-/// Test samples with values to predict, all in the targets' unit: (n, targets) float64 on the CPU,
+/// Test samples with values to predict, all in the targets' units: (n, targets) float64 on the CPU,
 /// contiguous.
 struct PredictedTargets {
   std::vector<std::string> names;  ///< of the targets

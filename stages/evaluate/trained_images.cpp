@@ -151,7 +151,7 @@ std::int64_t check_trained_images(const Dataset& test, bool allowed, runner::Run
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
   const std::string line =
-      "the model was trained on " + of_all + ", or selected by its results on them: " + listed;
+      "the model was trained on " + of_all + ", or was selected by its results on them: " + listed;
   if (allowed) {
     context.say(line);
     return count;

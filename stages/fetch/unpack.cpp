@@ -98,8 +98,8 @@ class Unpacking {
     for (std::int64_t entries = 0;; ++entries) {
       const int result = archive_read_next_header(a, &entry);
       if (result == ARCHIVE_EOF) return unpacked_;
-      // Warnings are about names in other encodings and the like; the resulting name is checked
-      // below.
+      // A warning may concern a name in another encoding, for example; the resulting name is
+      // checked below.
       if (result != ARCHIVE_OK && result != ARCHIVE_WARN) damaged(a);
       if (entries >= limits_.entries)
         refuse("more than " + std::to_string(limits_.entries) + " files and folders");

@@ -48,7 +48,7 @@ std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
   const auto trained = episode_shape({.tensors = checkpoint.inputs});
   if (!trained) {
     throw StageError(ErrorCode::kOptionConflict, "the model was not trained on episodes")
-        .with_help("evaluate it with evaluate.classification, or train it with train.episodic");
+        .with_help("use evaluate.classification, or train the model with train.episodic");
   }
   const EpisodeShape shape = {.ways = test.ways.value_or(trained->ways),
                               .shots = test.shots.value_or(trained->shots),

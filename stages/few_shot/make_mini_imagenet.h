@@ -6,7 +6,7 @@
 
 namespace stages {
 
-/// Draws a small dataset in miniImagenet's layout into `folder`: Dataset/CLASS/IMAGE.jpg;
+/// Writes a small synthetic dataset in miniImagenet's layout to `folder`: Dataset/CLASS/IMAGE.jpg;
 /// train.csv, val.csv and test.csv with the columns filename and label; and base.json, val.json,
 /// novel.json and all.json with paths relative to `folder`. The seed assigns half of the classes to
 /// training, a quarter to validation and a quarter to testing, at least one to each, so there must

@@ -143,8 +143,7 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
   const TensorSpec *support = tensor_named(data, "support"), *label = tensor_named(data, "label");
   if (!support || !label || support->shape.size() != 2 || label->shape.size() != 1) {
     refuse_episode("this model learns from episodes, but the data consists of single samples",
-                   "train it with train.episodic, which draws episodes from a data stage's images",
-                   pointer);
+                   "use train.episodic, which draws episodes from a data stage's images", pointer);
   }
   const TensorSpec* image = tensor_named(data, "image");
   if (!image || image->shape.size() != 4 || image->shape[1] != 3) {

@@ -103,7 +103,8 @@ class BlockPool {
   void free(std::int64_t address);
   void empty_cache();
 
-  /// Limits the reserved bytes; blocks in use remain, even beyond the limit. nullopt: no limit.
+  /// Limits the reserved bytes; blocks in use remain, even if they exceed the limit. nullopt: no
+  /// limit.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
   /// Returns the smallest limit under which the last refused block would have been allocated. A

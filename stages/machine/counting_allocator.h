@@ -46,7 +46,7 @@ class BlockObserver {
 ///
 ///   CountingAllocator counter;
 ///   counter.set_limit(64 << 20);
-///   run();                          // throws c10::OutOfMemoryError beyond 64 MiB
+///   run();                          // throws c10::OutOfMemoryError above 64 MiB
 ///   use(counter.peak_bytes());
 ///
 /// It wraps torch's current CPU allocator and gets each block from it. If that allocator is a

@@ -11,10 +11,10 @@
 
 namespace stages {
 
-/// Sets LibTorch's determinism while this object lives. kStrict: only deterministic algorithms;
-/// other operations throw. kWarn: each nondeterministic operation that this thread calls is
-/// reported to `tell` once. kOff: LibTorch's defaults. The destructor restores the previous
-/// settings.
+/// Sets LibTorch's determinism mode while this object lives. kStrict: only deterministic
+/// algorithms; other operations throw. kWarn: each nondeterministic operation that this thread
+/// calls is reported to `tell` once. kOff: LibTorch's defaults. The destructor restores the
+/// previous settings.
 class ScopedDeterminism {
  public:
   ScopedDeterminism(runner::Determinism determinism,

@@ -14,7 +14,7 @@
 /// implementation uses other GPUs, as the tests in tests/support/stand_in do.
 namespace stages::gpu {
 
-/// A card, as its driver describes it.
+/// A GPU, as its driver describes it.
 struct Properties {
   std::string model;              ///< such as "NVIDIA L4"
   std::int64_t memory_bytes = 0;  ///< all of its memory
@@ -45,16 +45,16 @@ void track_allocations(std::function<void(const c10::CachingDeviceAllocator::Tra
 class Graph {
  public:
   virtual ~Graph() = default;
-  /// Queues the work on the current stream. It reads and writes the memory that it was recorded
-  /// with, whatever has become of the tensors there.
+  /// Queues the work on the current stream. It reads and writes the memory with which it was
+  /// recorded, even if the tensors there have been freed.
   virtual void replay() = 0;
 };
 
 /// Records the work that `queue` queues on the current stream of `gpu`, and does not run it. Memory
-/// that `queue` allocates comes from a pool of the graph's own. It stays reserved until the graph
-/// is destroyed, even if it is freed earlier: a replay uses it again. A tensor that outlives
-/// `queue` is in the same place after each replay. `queue` may not wait for the GPU, or copy from
-/// or to the host. Throws what `queue` throws, and c10::Error if the work cannot be recorded.
+/// that `queue` allocates comes from the graph's own pool. It stays reserved until the graph is
+/// destroyed, even if it is freed earlier: a replay uses it again. A tensor that outlives `queue`
+/// is in the same place after each replay. `queue` must not wait for the GPU, or copy from or to
+/// the host. Throws what `queue` throws, and c10::Error if the work cannot be recorded.
 std::unique_ptr<Graph> capture(c10::Device gpu, const std::function<void()>& queue);
 
 }  // namespace stages::gpu

@@ -173,7 +173,7 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   return settings;
 }
 
-/// Passes its options on; each training stage applies them itself.
+/// Outputs its options as a policy; each training stage applies the policy itself.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -42,7 +42,7 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
 }
 
 /// Since version 5, transformers' CLIPTextModel has names such as encoder.layers.0.…, which
-/// CLIPVisionModel uses for other layers. Only the adapter's config tells the two apart.
+/// CLIPVisionModel uses for other layers. Only the adapter's config distinguishes the two.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network) {
   const ModuleNames of_text_model = [](std::string_view ours) -> std::optional<std::string> {
     constexpr std::string_view kTextModel = "text_model.";

@@ -95,7 +95,7 @@ WeightLayout BackboneConfig::layout() const {
 }
 
 InitializerOptions BackboneConfig::initializer() const {
-  constexpr double kRange = 0.02, kFactor = 1;  // the defaults of both libraries' configs
+  constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
   return {tower.block.hidden_size, tower.num_hidden_layers, kRange, kFactor,
           family == BackboneFamily::kClip ? InitializerRule::kClip : InitializerRule::kVit};
 }

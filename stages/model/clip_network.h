@@ -99,7 +99,7 @@ class ClipNetwork : public PrecisionModule {
 
   /// Embeds pixels (n, 3, size, size) in the common space: (n, projection_dim), of length 1.
   at::Tensor embed_images(const at::Tensor& pixels) const;
-  /// Embeds token ids (m, tokens), int64, in the common space: (m, projection_dim), of length 1.
+  /// Embeds token IDs (m, tokens), int64, in the common space: (m, projection_dim), of length 1.
   at::Tensor embed_texts(const at::Tensor& ids) const;
   /// Returns logits (n, class_count) for image embeddings. Throws std::logic_error if there is no
   /// class head.

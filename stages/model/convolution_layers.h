@@ -88,7 +88,7 @@ class BatchNorm : public PrecisionModule, public CollectingLayer {
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
   BatchNormStatistics statistics_;
   mutable std::optional<std::int64_t> averaged_;  // batches since start_averaging()
-  mutable std::int64_t tracked_ = 0;              // other batches, as counted by this object
+  mutable std::int64_t tracked_ = 0;              // other batches that it has counted
 };
 
 /// Creates the stochastic depth of a residual block and registers it under timm's name, drop_path,

@@ -120,7 +120,7 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
   result.has_head = has_classifier(layout);
   const bool has_registers = network.options().tower.register_tokens > 0;
   // timm's DINOv2 with register tokens has position embeddings only for the patches, so the class
-  // token's is added to the token.
+  // token's position embedding is added to the token itself.
   const bool adds_position = has_registers && layout == WeightLayout::kTimm;
   const auto weights = network.named_parameters();
   for (const auto& item : weights) {

@@ -236,7 +236,7 @@ bool FineTuned::builds_in_shards() const {
 
 std::shared_ptr<torch::nn::Module> FineTuned::built(const DatasetDescription& data,
                                                     std::uint64_t seed, HeadStart start) const {
-  // Computed before the network is created, so that the text tower is gone by then.
+  // Computed before the network is created, so that the text tower has been freed by then.
   const at::Tensor rows = start == HeadStart::kZeroShot ? text_rows(data, at::kCPU) : at::Tensor();
   const auto network = make(data, seed, at::kCPU);
   allocate_own_weights(*network);

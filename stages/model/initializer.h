@@ -55,14 +55,14 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
 /// Draws the weight `name` of a network in place, as a function of the seed, the name and the
-/// shape. Autograd does not record this. A weight without memory stays so.
+/// shape. Autograd does not record this. A weight without memory is skipped.
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed);
 
 /// Draws every weight of a network on the CPU from its initial_distribution(), in place and in any
 /// memory layout. A half-precision weight is rounded from float32 values. Each weight is a function
 /// of (seed, its name, its shape): it does not depend on other weights, and no global generator is
-/// used. Weights that are not `wanted` keep their values, and those without memory stay so.
+/// used. Weights that are not `wanted` keep their values, and those without memory are skipped.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view name)>& wanted = {});
 

@@ -165,7 +165,7 @@ class PretrainedPlaces::Source {
     if (const auto theirs = library_name(layout_, ours)) {
       const at::Tensor tensor = take(*theirs, lacking);
       if (!tensor.defined()) return {};
-      // OpenAI's projection multiplies from the right.
+      // OpenAI stores the projection transposed: x @ projection.
       const bool is_projection = ours.starts_with(kProjection) || ours.starts_with(kTextProjection);
       const bool is_transposed =
           layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;

@@ -64,7 +64,7 @@ struct PretrainedReport {
 /// has none), and values are converted to the weight's type. Heads and adapters are not loaded,
 /// except for a CLIP class head called make_classifier in the file. Prefixes that programs put
 /// before every name (wrapper_of()) are removed. Tensors are copied piece by piece; only the few
-/// that cannot be are first collected in memory:
+/// that cannot be copied in pieces are first collected in memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());

@@ -296,7 +296,7 @@ class PythonModel : public Model {
   }
 
   const std::string mixing_layer_, lone_mixing_layer_;
-  mutable PythonNetwork::Draws draws_;  // until they are known, each outline tries to find them
+  mutable PythonNetwork::Draws draws_;  // until known, each outline tries to find them
   mutable bool was_run_for_draws_ = false;
   mutable std::vector<std::string> adapter_notes_;  // for the most recently created network
 };

@@ -21,7 +21,7 @@ class TextEncoder : public PrecisionModule {
  public:
   TextEncoder(const TextTowerOptions& tower, std::int64_t projection_dim,
               const at::TensorOptions& options = {});
-  /// Embeds token ids (m, tokens), int64: (m, projection_dim), of length 1.
+  /// Embeds token IDs (m, tokens), int64: (m, projection_dim), of length 1.
   at::Tensor forward(const at::Tensor& ids) const;
   /// The logarithm of the factor by which similarities are multiplied, a scalar.
   const at::Tensor& logit_scale() const { return logit_scale_; }

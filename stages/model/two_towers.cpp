@@ -11,6 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/value/value.h"
 #include "stages/model/layers.h"
+#include "stages/tensor/shape_text.h"
 
 namespace stages {
 namespace {
@@ -32,14 +33,6 @@ Json with_towers(Json request, const TowerOptions& options) {
 StageError refusal_of_towers(const TowerOptions& options, const std::string& option,
                              const std::string& message) {
   return StageError(ErrorCode::kOptionConflict, message).at('/' + option).in_stage(options.pointer);
-}
-
-/// Returns a tensor's shape for messages: "(8, 16)".
-std::string shape_of(const at::Tensor& tensor) {
-  std::string text;
-  for (const std::int64_t size : tensor.sizes())
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return '(' + text + ')';
 }
 
 }  // namespace
@@ -145,7 +138,7 @@ at::Tensor TwoTowers::classified(const at::Tensor& image_embeddings) {
   if (logits.dim() == 2 && logits.is_floating_point()) return logits;
   throw refusal_of_towers(options_, "class_head",
                           "'" + *options_.class_head + "' returned logits of shape " +
-                              shape_of(logits) + " and type " +
+                              shape_text(logits) + " and type " +
                               std::string(c10::toString(logits.scalar_type())))
       .with_help("return a floating-point number for each image and class: (" +
                  std::to_string(image_embeddings.size(0)) + ", classes)");
@@ -158,7 +151,7 @@ at::Tensor TwoTowers::embedded(const std::string& tower, const at::Tensor& input
     throw refusal_of_towers(options_, tower, message).with_help(help);
   };
   if (output.dim() != 2 || output.size(0) != input.size(0)) {
-    refuse(method + " returned embeddings of shape " + shape_of(output) + " for " +
+    refuse(method + " returned embeddings of shape " + shape_text(output) + " for " +
                std::to_string(input.size(0)) + ' ' + tower + 's',
            "return a row for each: (" + std::to_string(input.size(0)) + ", width)");
   }

@@ -397,7 +397,7 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   std::int64_t layers = 0;
   while (size(blocks + std::to_string(layers) + ".layer_norm1.weight", 0)) ++layers;
   if (layers > 0) sizes.num_hidden_layers = layers;
-  // OpenAI's projection multiplies from the right.
+  // OpenAI stores the projection transposed: x @ projection.
   sizes.projection_dim =
       size("visual_projection.weight", *layout == WeightLayout::kOpenClip ? -1 : 0);
   return sizes;

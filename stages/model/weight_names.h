@@ -43,8 +43,8 @@ std::optional<std::string> library_name(WeightLayout layout, std::string_view ou
 /// none.
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
 
-/// Return the layout of the same model in memory since version 5 of transformers, and in files.
-/// Both return `layout` itself if that version renamed nothing.
+/// Given the layout of a model, return its layout in memory (since version 5 of transformers) or in
+/// files. Both return `layout` itself if that version renamed nothing.
 WeightLayout since_version_5(WeightLayout layout);
 WeightLayout in_files(WeightLayout layout);
 
@@ -54,10 +54,10 @@ bool is_fused(WeightLayout layout);
 /// Returns the layout that the tensors' names belong to; nullopt if it is unknown.
 std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 
-/// Returns the prefix that a program put before a model's names ("module.", "model.encoder."):
-/// without it, the names belong to a known layout. Returns "" if they already do, and nullopt if
-/// there is no such prefix. Throws runner::StageError if there are several models, for example
-/// under "student." and "teacher.".
+/// Returns the prefix ("module.", "model.encoder.") that must be removed from a model's names to
+/// get those of a known layout. Returns "" if they already belong to one, and nullopt if there is
+/// no such prefix. Throws runner::StageError if there are several models, for example under
+/// "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
 /// Returns a tensor's name without the leading parts that it shares with the wrapper; a head may

@@ -11,7 +11,7 @@ class Module;
 
 namespace stages {
 
-/// The parts of a network that recompute their activations in the backward pass instead of keeping
+/// The parts of a network that recompute their activations in the backward pass instead of saving
 /// them. None by default.
 struct ActivationCheckpointing {
   bool blocks = false;  ///< recompute every block of the network separately

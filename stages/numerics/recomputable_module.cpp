@@ -253,7 +253,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 };
 
-/// Returns compute(x) and keeps only `x` for the backward pass, which recomputes the activations
+/// Returns compute(x) and saves only `x` for the backward pass, which recomputes the activations
 /// with the same dropout names and precision, and from the same states of torch's generators and
 /// the module's buffers. The buffers are left as they were unless `updates_twice`. The gradients
 /// are bitwise the same and reach the parameters by the same paths, with one exception: autocast's
@@ -261,7 +261,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
 /// that is used several times accumulate in float32.
 ///
 /// `compute` must not use any parameter, buffer or random layer outside `module`, nor capture
-/// anything that dies before the backward pass. If nothing needs a gradient, this is just
+/// anything that is destroyed before the backward pass. If nothing needs a gradient, this is just
 /// compute(x). Second derivatives throw std::logic_error.
 at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, PassingWeights* weights,
                       const Compute& compute, const at::Tensor& x) {

@@ -100,7 +100,7 @@ class PassingWeights {
 };
 
 /// A module that maps one tensor to one tensor. In the backward pass it can recompute its
-/// activations instead of keeping them:
+/// activations instead of saving them:
 ///
 ///   class Mlp : public RecomputableModule {
 ///    private:
@@ -110,7 +110,7 @@ class PassingWeights {
 ///
 /// compute() must not use any parameter, buffer or random layer of another module. The recomputed
 /// values are bitwise the same. Second derivatives throw std::logic_error. A module that does not
-/// derive from RecomputableModule keeps its activations, and a recipe that asks to recompute it is
+/// derive from RecomputableModule saves its activations, and a recipe that asks to recompute it is
 /// rejected.
 class RecomputableModule : public PrecisionModule {
  public:
@@ -142,7 +142,7 @@ class RecomputableModule : public PrecisionModule {
 };
 
 /// Tells the RecomputableModules that `modules` selects by their paths in the network to recompute
-/// their activations; other modules keep theirs. A selected module inside another is recomputed as
+/// their activations; other modules save theirs. A selected module inside another is recomputed as
 /// part of the outer one and, within that, once more separately:
 ///
 ///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});

@@ -15,8 +15,8 @@ namespace stages {
 /// Running statistics r: a batch with the statistics s replaces them with (1 - m) r + m s.
 struct RunningNumbers {
   std::vector<at::Tensor> statistics;  ///< shared with the layer
-  std::int64_t batches = 0;            ///< that they include, since start_averaging() or since the
-                                       ///< layer was made
+  std::int64_t batches = 0;            ///< number included since start_averaging() or since the
+                                       ///< layer was created
   std::optional<double> momentum;      ///< m; nullopt: a plain average, m = 1 / batches
 };
 

@@ -37,7 +37,7 @@ class BlockRecording final : public BlockObserver {
 
   /// Returns the number of events so far.
   std::size_t place() const;
-  /// Returns the events since `place`, except deaths of memory allocated before it.
+  /// Returns the events since `place`, except frees of memory allocated before it.
   RecordedWork since(std::size_t place) const;
   /// Returns the storages allocated during this recording that are still live, oldest first.
   std::vector<TracedStorage> alive() const;

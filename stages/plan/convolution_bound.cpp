@@ -97,8 +97,9 @@ std::int64_t lists(const ConvolutionShape& shape) {
   return (32 << 10) + shape.threads * ((24 << 10) + tiles + 80 * shape.kernel());
 }
 
-/// Returns the bytes for what the threads of a pointwise convolution with `channels` and `area`
-/// gather: the pixels of an image that a stride selects and, for half-precision types, the sums.
+/// Returns the number of bytes that the threads of a pointwise convolution with `channels` and
+/// `area` gather: the pixels of an image that a stride selects and, for half-precision types, the
+/// sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
   const std::int64_t read =
@@ -107,7 +108,7 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
 }
 
 /// Returns whichever is larger: a direct kernel's scratch memory, or the memory that a kernel of
-/// the other family uses beyond the direct kernel's copies.
+/// the other family uses in addition to the direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));

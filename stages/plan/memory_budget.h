@@ -42,10 +42,11 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
 /// Returns memory_budget() in bytes, with all memory of `device` as `whole`.
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
-/// While this object lives, limits the tensors of `device` to a budget; allocations beyond it throw
-/// c10::OutOfMemoryError. The destructor restores the previous budget. The budget applies to the
-/// bytes reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a CPU. Without a
-/// pool, the innermost CountingAllocator counts live bytes; without that, nothing is limited.
+/// While this object lives, limits the tensors of `device` to a budget; allocations that would
+/// exceed it throw c10::OutOfMemoryError. The destructor restores the previous budget. The budget
+/// applies to the bytes reserved by the device's allocator: LibTorch's on a GPU, the CpuPool on a
+/// CPU. Without a pool, the innermost CountingAllocator counts live bytes; without that, nothing is
+/// limited.
 class [[nodiscard]] ScopedMemoryBudget {
  public:
   ScopedMemoryBudget(std::int64_t bytes, c10::Device device);

@@ -14,7 +14,8 @@
 namespace stages {
 namespace {
 
-/// Returns what torch reports about its oneDNN; false if it has none.
+/// Calls a torch operator that reports a oneDNN capability; returns false if torch lacks the
+/// operator.
 bool torch_says(const char* operation) {
   const auto found = c10::Dispatcher::singleton().findSchema({operation, ""});
   return found && found->typed<bool()>().call();

@@ -66,10 +66,10 @@ struct TracedStorage {
   /// it: the path of a module or a term of the loss, such as "loss.covariance". In a backward pass,
   /// it is the purpose of the matching forward operation. Empty if unknown.
   std::string name;
-  std::string
-      operation;  ///< the outermost operation at its birth: "aten::linear", "AddmmBackward0"
-  std::string
-      module;  ///< path of the module that ran at its birth; empty: none, as in a backward pass
+  /// The outermost operation when it was allocated: "aten::linear", "AddmmBackward0".
+  std::string operation;
+  /// Path of the module that was running at that time; empty: none, as in a backward pass.
+  std::string module;
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< shape of a tensor that uses it; empty if unknown
   at::ScalarType dtype = at::kByte;
@@ -89,7 +89,7 @@ struct TraceEvent {
   bool operator==(const TraceEvent&) const = default;
 };
 
-/// Births and deaths of storages, in order.
+/// Allocations and frees of storages, in order.
 struct RecordedWork {
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
@@ -101,7 +101,7 @@ enum class Repeated {
   kComputed,  ///< run it again, which is slower but has the same result
 };
 
-/// While this object lives, records the birth and death of every storage on the Meta device. No
+/// While this object lives, records when each storage on the Meta device is allocated and freed. No
 /// actual memory is allocated:
 ///
 ///   register_meta_kernels();
@@ -113,8 +113,8 @@ enum class Repeated {
 ///   use(trace.events());
 ///
 /// A process may have at most one live trace, on one thread: it records the operations, phases and
-/// saved tensors of the thread that created it. Older tensors are not recorded, and may die during
-/// the trace; recorded tensors may outlive it. Empty storages are ignored.
+/// saved tensors of the thread that created it. Older tensors are not recorded, and may be freed
+/// during the trace; recorded tensors may outlive it. Empty storages are ignored.
 class MemoryTrace {
  public:
   /// Uses the parts in `parts` (repetition.h) and adds its own; null: starts without any. Throws

@@ -164,7 +164,8 @@ namespace {
 
 using at::Tensor;
 
-/// Returns the number of leading dimensions that are summed over; 0 if other dimensions are.
+/// Returns the number of leading dimensions that are summed over; 0 if the sum is over any other
+/// dimension.
 std::int64_t leading_sums(const Tensor& x, at::OptionalIntArrayRef dimensions) {
   if (!dimensions || dimensions->empty() ||
       static_cast<std::int64_t>(dimensions->size()) >= x.dim())

@@ -14,7 +14,7 @@
 //
 // The parts, in the order in which a plan uses them:
 //
-//   memory_trace.h, recorder.h      record the births and deaths of tensors on the Meta device
+//   memory_trace.h, recorder.h      record when tensors on the Meta device are allocated and freed
 //   meta_kernels.h, meta_*.cpp      allocate there what a device's kernels would allocate
 //   repetition.h                    traces equal parts of a batch once and repeats them
 //   summarize.h                     turns a trace into live, reserved and needed bytes

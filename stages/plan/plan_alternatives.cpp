@@ -316,7 +316,8 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     add_without_effect("recompute_batch_norm", "twice", "nothing is recomputed");
   }
   if (policy.tf32)
-    add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
+    add_without_effect("tf32", "true",
+                       "it changes how matrix products are computed, not what is saved");
 }
 
 void add_alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,

@@ -44,8 +44,8 @@ void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy,
 
 /// Adds to `plan` the alternatives for a batch: smaller parts, with and without recomputed blocks,
 /// in two passes if the loss needs them. Each is listed once, cheapest first, with the overrides
-/// that select it. Alternatives beyond the budget are listed too. Of the part sizes that fit, only
-/// the largest and its halves are listed.
+/// that select it. Alternatives that exceed the budget are listed too. Of the part sizes that fit,
+/// only the largest and its halves are listed.
 void add_alternatives(runner::MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
                       const PlanUnder& under);
 

@@ -53,8 +53,8 @@ struct PlannedForward {
 
 /// Plans the memory of forward passes on the context's device, by running two batches on the Meta
 /// device. If `keeps_results`, the results of all batches are kept until the end; they are counted
-/// once per batch and once concatenated. If the plan does not fit, it uses the largest batch that
-/// does, which has the same result in exact arithmetic. If the policy does not allow that, the
+/// twice: batch by batch, and concatenated. If the plan does not fit, it uses the largest batch
+/// that does, which has the same result in exact arithmetic. If the policy does not allow that, the
 /// batch is listed as an alternative.
 PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
                             runner::PlanContext& context);

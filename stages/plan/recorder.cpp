@@ -336,8 +336,8 @@ MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
 
 namespace {
 
-/// Sorts the deaths of storages that die together, such as autocast's casts, by birth, since their
-/// order is arbitrary.
+/// Sorts the events of storages that are freed together, such as autocast's casts, by their
+/// allocation, since their order is arbitrary.
 std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
   const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
     return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
@@ -383,8 +383,8 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// A storage that dies within the section keeps its index, if it has one: since it is already dead,
-/// the index never refers to two live storages.
+/// A storage that is freed within the section keeps its index, if it has one: since it has already
+/// been freed, the index never refers to two live storages.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(
     const Stretch& stretch, std::optional<std::size_t> first_storage) {
   const std::lock_guard lock(mutex);

@@ -135,9 +135,9 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   };
   /// Returns the section since `begin`; nullopt if an older storage has died since.
   std::optional<Stretch> since(const Place& begin) const;
-  /// Appends a copy of a section, and returns storages for its survivors, in their order. The
-  /// storages of the section itself start at `first_storage`; nullopt: they belong to another
-  /// trace, or to another batch.
+  /// Appends a copy of a section, and returns the copy's storages for its survivors, in the same
+  /// order. The storages of the section itself start at `first_storage`; nullopt: they belong to
+  /// another trace, or to another batch.
   std::vector<c10::Storage> note_again(const Stretch& stretch,
                                        std::optional<std::size_t> first_storage);
   /// Returns the index of a tensor's storage; nullopt if it is not part of this trace.
@@ -146,7 +146,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   const Backend backend;
   const Repeated repeated;
   const std::shared_ptr<RecordedParts> parts;  // not null
-  mutable std::mutex mutex;                    // storages may die on any thread
+  mutable std::mutex mutex;                    // storages may be freed on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
   double flops = 0;           // in addition to operations->flops()
@@ -174,7 +174,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   struct Sum {
     std::size_t part;
     std::optional<std::size_t> result = {};  // nullopt until it exists
-    std::size_t birth = 0;                   // event index of the result's birth
+    std::size_t birth = 0;                   // index of the event that allocated it
   };
 
   bool is_open_ = false;

@@ -65,8 +65,8 @@ class RowsAtOnce {
 void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what,
                    runner::RunContext& context, const std::function<void()>& work);
 
-/// Returns where a node that lacks the memory to continue on `device` may continue, in the policy's
-/// order: "gpu" for another GPU, "cpu". `device` itself is left out.
+/// Returns the devices on which a node may continue if it lacks the memory to continue on `device`,
+/// in the policy's order: "gpu" for another GPU, "cpu". `device` itself is left out.
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
 /// Runs `work`. If memory runs out and the policy allows other devices, throws a runner::StageError

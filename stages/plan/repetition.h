@@ -73,7 +73,7 @@ class RecordedParts {
 ///   for (…) encoded.add(parts.next(part.units(), [&] { return step.encode(network, part); }));
 ///
 /// While a MemoryTrace lives, a part is not computed if the previous two parts had the same size
-/// and the trace recorded the same things for both: the same births and deaths, sizes, owners,
+/// and the trace recorded the same things for both: the same allocations and frees, sizes, owners,
 /// operations and flops, and neither left anything behind except what it returned. The trace then
 /// appends a copy, so it equals the trace of a step that computes all parts. The first part differs
 /// from the second, since it allocates the gradients. Without a trace, every part is computed.

@@ -96,7 +96,7 @@ class ProfileWalk {
     else if (is_forward && event.is_birth) current_.reset();
     if (is_forward && current_) entered_ = std::max(entered_, *current_ + 1);
     if (saved && is_forward) {
-      // A death in the forward pass of the next part belongs to the previous part.
+      // Memory freed in the forward pass of the next part belongs to the previous part.
       std::int64_t& held = held_[place_of(*saved)];
       held += event.is_birth ? storages_[event.storage].bytes : 0;
     }

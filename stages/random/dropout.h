@@ -34,8 +34,8 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 /// the identity.
 ///
 /// The mask depends only on the step and samples passed to a ScopedDropout and on the layer's
-/// position in its network (stages/random/dropout_mask.h). For the backward pass, only these are
-/// kept, and the mask is recomputed from them. Step and samples are in the device's memory
+/// position in its network (stages/random/dropout_mask.h). Only these are saved for the backward
+/// pass, which recomputes the mask from them. Step and samples are in the device's memory
 /// (DropoutRows), where a CUDA graph finds those of each replay.
 class Dropout : public torch::nn::Module {
  public:

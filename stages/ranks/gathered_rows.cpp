@@ -16,7 +16,7 @@ enum RowsColumn : std::int64_t { kHasRows, kRowCount, kRowType, kRowDimensions, 
 
 constexpr std::int64_t kMostRowDimensions = 8;
 
-/// Returns one row, int64, that describes `own`.
+/// Returns an int64 row that describes `own`.
 at::Tensor description_of(const at::Tensor& own) {
   at::Tensor description = torch::zeros({1, kRowSizes + kMostRowDimensions}, torch::kLong);
   if (!own.defined()) return description;

@@ -18,7 +18,7 @@ std::vector<Messages::Message> Messages::divided(const std::vector<ToSend>& tens
   std::map<std::pair<int, at::ScalarType>, std::size_t> open;  // the message to add to
   for (const auto& [tensor, rank] : tensors) {
     const auto size = static_cast<std::int64_t>(tensor.nbytes());
-    const bool is_alone = size >= kAloneBytes;  // on all ranks, whatever the layout on each
+    const bool is_alone = size >= kAloneBytes;  // on all ranks, regardless of the layout on each
     const auto key = std::pair(rank, tensor.scalar_type());
     const auto found = open.find(key);
     if (!is_alone && found != open.end()) {

@@ -9,7 +9,7 @@ inline constexpr const char* kLoopback = "127.0.0.1";
 /// True for an address that only this machine reaches, and for an empty one.
 bool is_loopback(const std::string& address);
 
-/// True if a host's name has an address, or if it is one.
+/// True if the host name resolves to an address, or is itself an address.
 bool is_known_host(const std::string& host);
 
 /// Returns the address of the interface through which this machine reaches `host`, which need not

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <future>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "stages/machine/device.h"
 #include "stages/ranks/lost_ranks.h"
 #include "stages/ranks/messages.h"
+#include "stages/ranks/packed_tensors.h"
 
 namespace stages {
 namespace {
@@ -59,11 +61,7 @@ auto device_at(const std::string& address) {
 
 RankGroup::RankGroup(int rank, int size, c10::intrusive_ptr<c10d::Store> store,
                      const std::string& address, std::chrono::seconds timeout)
-    : rank_(rank),
-      size_(size),
-      timeout_(timeout),
-      store_(std::move(store)),
-      number_(torch::zeros({1}, torch::kLong)) {
+    : rank_(rank), size_(size), timeout_(timeout), store_(std::move(store)), messages_(rank, size) {
   store_->setTimeout(timeout);
   in_group([&] {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
@@ -121,6 +119,7 @@ runner::StageError RankGroup::lost(const std::exception& error, bool has_waited)
 
 template <typename Call>
 void RankGroup::in_group(Call call) {
+  ++exchanges_;
   const auto begin = std::chrono::steady_clock::now();
   try {
     call();
@@ -138,7 +137,7 @@ void RankGroup::in_group(Call call) {
 /// copied back afterward.
 template <typename Call>
 void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call) {
-  if (!tensor.is_cuda()) return in_group([&] { call(borrowed(tensor)); });
+  if (!tensor.is_cuda()) return call(borrowed(tensor));
   const torch::NoGradGuard no_graph;
   const auto bytes = static_cast<std::int64_t>(tensor.element_size());
   const std::int64_t most = buffer_.numel() / bytes;
@@ -147,7 +146,7 @@ void RankGroup::on_host(const at::Tensor& tensor, bool is_given, bool is_taken, 
     const at::Tensor part = flat.narrow(0, begin, std::min(most, flat.numel() - begin));
     const at::Tensor here = buffer_.narrow(0, 0, part.numel() * bytes).view(tensor.scalar_type());
     if (is_given) here.copy_(part);
-    in_group([&] { call(borrowed(here)); });
+    call(borrowed(here));
     if (is_taken) part.copy_(here);
   }
 }
@@ -172,32 +171,40 @@ void RankGroup::require_same(const std::string& what, const std::string& own,
       .with_help(help);
 }
 
-std::int64_t RankGroup::largest(std::int64_t value) {
-  std::vector<at::Tensor> one = {number_};
-  *number_.mutable_data_ptr<std::int64_t>() = value;
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MAX;
-  in_group([&] { backend_->allreduce(one, options)->wait(); });
+std::int64_t RankGroup::largest(std::int64_t value) { return largest_along(value, /*bytes=*/0); }
+
+std::int64_t RankGroup::largest_along(std::int64_t value, std::int64_t bytes) {
+  messages_.number(rank_) = value;
+  in_group([&] { messages_.exchange(*backend_, bytes); });
   reached_ = place_;
-  return *number_.const_data_ptr<std::int64_t>();
+  for (int rank = 0; rank < size_; ++rank) value = std::max(value, messages_.number(rank));
+  return value;
+}
+
+void RankGroup::exchange_along(std::int64_t bytes) { largest_along(0, bytes); }
+
+void RankGroup::take_sum(const PackedTensors& tensors) {
+  std::vector<std::uint8_t*> copies;
+  for (int rank = 0; rank < size_; ++rank) copies.push_back(along(rank));
+  tensors.set_to_sum(copies);
+}
+
+void RankGroup::sum(const PackedTensors& tensors) {
+  tensors.pack(along(rank_));
+  exchange_along(tensors.bytes());
+  take_sum(tensors);
 }
 
 void RankGroup::sum(const at::Tensor& tensor) {
-  on_host(tensor, /*is_given=*/true, /*is_taken=*/true, [&](at::Tensor here) {
-    std::vector<at::Tensor> one = {std::move(here)};
-    backend_->allreduce(one)->wait();
-  });
+  on_host(tensor, /*is_given=*/true, /*is_taken=*/true,
+          [this](const at::Tensor& here) { sum_on_host(here); });
 }
 
-std::function<void()> RankGroup::begin_sum(at::Tensor tensor) {
-  if (tensor.is_cuda()) {
-    sum(tensor);
-    return [] {};
-  }
-  std::vector<at::Tensor> one = {std::move(tensor)};
-  c10::intrusive_ptr<c10d::Work> begun;
-  in_group([&] { begun = backend_->allreduce(one); });
-  return [this, begun] { in_group([&] { begun->wait(); }); };
+void RankGroup::sum_on_host(const at::Tensor& tensor) {
+  std::vector<at::Tensor> one = {tensor};
+  const PackedTensors packed(one);
+  if (packed.bytes() <= most_along()) sum(packed);
+  else in_group([&] { backend_->allreduce(one)->wait(); });
 }
 
 void RankGroup::broadcast(const at::Tensor& tensor, int from) {
@@ -205,21 +212,21 @@ void RankGroup::broadcast(const at::Tensor& tensor, int from) {
   options.rootRank = from;
   on_host(tensor, /*is_given=*/rank_ == from, /*is_taken=*/rank_ != from, [&](at::Tensor here) {
     std::vector<at::Tensor> one = {std::move(here)};
-    backend_->broadcast(one, options)->wait();
+    in_group([&] { backend_->broadcast(one, options)->wait(); });
   });
 }
 
 void RankGroup::send(const at::Tensor& tensor, int to) {
   on_host(tensor, /*is_given=*/true, /*is_taken=*/false, [&](at::Tensor here) {
     std::vector<at::Tensor> one = {std::move(here)};
-    backend_->send(one, to, /*tag=*/0)->wait();
+    in_group([&] { backend_->send(one, to, /*tag=*/0)->wait(); });
   });
 }
 
 void RankGroup::receive(const at::Tensor& tensor, int from) {
   on_host(tensor, /*is_given=*/false, /*is_taken=*/true, [&](at::Tensor here) {
     std::vector<at::Tensor> one = {std::move(here)};
-    backend_->recv(one, from, /*tag=*/0)->wait();
+    in_group([&] { backend_->recv(one, from, /*tag=*/0)->wait(); });
   });
 }
 
@@ -287,8 +294,9 @@ void RankGroup::together(const std::function<void()>& work) {
   });
 }
 
-std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
+std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work, std::int64_t bytes) {
   std::int64_t own = kOutOfMemory;
+  carries_ = bytes > 0;
   std::exception_ptr out_of_memory;
   is_told_ = false;
   try {
@@ -299,14 +307,16 @@ std::int64_t RankGroup::largest_of(const std::function<std::int64_t()>& work) {
     if (!is_out_of_memory(error, device_)) throw;  // the other ranks notice that this rank exits
     out_of_memory = std::current_exception();
   }
+  carries_ = false;
   if (is_told_) throw_out_of_memory();
-  const std::int64_t of_all = largest_once_answered(own);
+  const std::int64_t of_all = bytes > 0 ? largest_along(own, bytes) : largest_once_answered(own);
   if (out_of_memory) std::rethrow_exception(out_of_memory);
   if (of_all == kOutOfMemory) throw_out_of_memory();
   return of_all;
 }
 
 std::int64_t RankGroup::largest_in_work(std::int64_t value) {
+  if (carries_) throw std::logic_error("work that sends bytes along waits for other ranks");
   std::int64_t of_all = kOutOfMemory;
   if (!is_told_) of_all = value == kQuestion ? largest(value) : largest_once_answered(value);
   is_told_ = of_all == kOutOfMemory;
@@ -351,7 +361,7 @@ void RankGroup::sum_to_in_work(const at::Tensor& tensor, int to) {
   options.rootRank = to;
   on_host(tensor, /*is_given=*/true, /*is_taken=*/rank_ == to, [&](at::Tensor here) {
     std::vector<at::Tensor> one = {std::move(here)};
-    backend_->reduce(one, options)->wait();
+    in_group([&] { backend_->reduce(one, options)->wait(); });
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/run_context.h"
+#include "stages/ranks/short_messages.h"
 
 namespace c10d {
 class Backend;
@@ -22,6 +23,8 @@ class Store;
 }  // namespace c10d
 
 namespace stages {
+
+class PackedTensors;
 
 /// How long a rank waits for another one by default, as in torch.distributed.
 inline constexpr std::chrono::seconds kCollectiveTimeout = std::chrono::minutes(30);
@@ -59,10 +62,11 @@ class RankGroup final : public runner::Peers {
   void wait_for_all() { largest(0); }
 
   /// Sets what the ranks do from now on, such as "step 3 of 'train'". If a rank does not respond,
-  /// the error says in what it last took part.
+  /// the error names the last of these in which it took part.
   void begin(std::string place) { place_ = std::move(place); }
 
-  /// Informs the other ranks why this rank is about to exit. Their kRankLost includes the reason.
+  /// Informs the other ranks why this rank is about to exit. Their kRankLost errors include the
+  /// reason.
   void say_why(const std::string& reason);
 
   // The tensors below are contiguous, on the CPU or on the GPU of use_gpu(). Only gather()
@@ -76,8 +80,8 @@ class RankGroup final : public runner::Peers {
   /// and type.
   void send(const at::Tensor& tensor, int to);
   void receive(const at::Tensor& tensor, int from);
-  /// Starts sum(). The tensor contains the sum once the returned function has been called.
-  std::function<void()> begin_sum(at::Tensor tensor);
+  /// Sums several small tensors on the CPU, in place. Allocates nothing. They must fit in along().
+  void sum(const PackedTensors& tensors);
   /// The rows of all ranks, in rank order. Ranks may have different numbers of rows. Either all
   /// ranks run out of memory or none does.
   struct Gathered {
@@ -92,7 +96,25 @@ class RankGroup final : public runner::Peers {
   void together(const std::function<void()>& work);
   /// Like together(), but returns the largest number that `work` returned on any rank. The numbers
   /// must be >= 0.
-  std::int64_t largest_of(const std::function<std::int64_t()>& work);
+  ///
+  /// Each rank can send `bytes` bytes along with its number, without waiting for the others once
+  /// more: `work` writes them to along(rank()). Then `work` must not call functions with a name
+  /// that ends in in_work.
+  std::int64_t largest_of(const std::function<std::int64_t()>& work, std::int64_t bytes = 0);
+
+  /// The bytes of a rank that are sent along, aligned to 16 bytes: room for most_along() bytes.
+  /// Those of other ranks are valid until the next function that communicates is called.
+  std::uint8_t* along(int rank) { return messages_.bytes(rank); }
+  std::int64_t most_along() const { return ShortMessages::most_bytes(size_); }
+  /// Sends `bytes` bytes of along(rank()) to all ranks.
+  void exchange_along(std::int64_t bytes);
+  /// Sets tensors that each rank has packed into along() to their sum, in rank order. Sends
+  /// nothing.
+  void take_sum(const PackedTensors& tensors);
+
+  /// How often this rank has sent something to others or waited for them so far.
+  std::int64_t exchanges() const { return exchanges_; }
+
   /// Calls sum() within the work of together(). Throws c10::OutOfMemoryError if another rank has
   /// run out of memory. The work must then end with an exception, but not necessarily this one,
   /// since Python code may turn it into another.
@@ -123,7 +145,9 @@ class RankGroup final : public runner::Peers {
   template <typename Call>
   void on_host(const at::Tensor& tensor, bool is_given, bool is_taken, Call call);
   Gathered gather_on_host(const at::Tensor& rows);
+  std::int64_t largest_along(std::int64_t value, std::int64_t bytes);
   std::int64_t largest_once_answered(std::int64_t value);
+  void sum_on_host(const at::Tensor& tensor);
   void answer(std::int64_t own);
   runner::StageError lost(const std::exception& error, bool has_waited);
   std::string silence_of(const std::vector<int>& ranks) const;
@@ -134,12 +158,14 @@ class RankGroup final : public runner::Peers {
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string place_, reached_;  // passed to begin(): the latest, and the latest in which all ranks
                                  // took part
-  at::Tensor number_;            // used by largest(), which must work when memory has run out
+  ShortMessages messages_;
+  std::int64_t exchanges_ = 0;
   c10::Device device_ = c10::kCPU;
   at::Tensor buffer_;  // bytes through which a GPU's tensors are sent; undefined on a CPU
   Answer answer_;      // null: no requests are allowed
   std::vector<std::int64_t> asked_;
   bool is_told_ = false;     // within together(): all ranks know that memory has run out
+  bool carries_ = false;     // within together(): bytes will be sent along
   std::exception_ptr lost_;  // set once another rank has exited
   std::int64_t texts_ = 0;   // number of strings exchanged so far
   bool has_said_why_ = false;

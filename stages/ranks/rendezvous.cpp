@@ -52,7 +52,7 @@ std::string this_process() { return "process " + std::to_string(getpid()) + " on
 
 // Keys in the store. The first two end with a rank's number.
 const std::string kSeat = "seat-";      ///< how many processes have joined as this rank
-const std::string kHolder = "holder-";  ///< the first of them, as in this_process()
+const std::string kHolder = "holder-";  ///< the first of these, as returned by this_process()
 const std::string kGaveUp = "gave-up";  ///< which rank has given up waiting: "rank 0 waited 60 s"
 
 constexpr const char* kStartTogether =
@@ -153,8 +153,8 @@ class Guest {
     return std::clamp<std::chrono::milliseconds>(left, std::chrono::milliseconds(1), kTry);
   }
 
-  /// Waits until the store has the keys of all ranks that begin with `name`. Returns the ranks
-  /// without one when the time is over.
+  /// Waits until the store has a key that begins with `name` for every rank. Returns the ranks that
+  /// have no key when the time is up.
   std::vector<int> wait_for_all(const Store& store, const std::string& name,
                                 Clock::time_point deadline) const {
     std::vector<std::string> keys;
@@ -244,12 +244,12 @@ class Guest {
       const std::string holder = kHolder + std::to_string(own_.rank);
       store->wait({holder}, kTry);
       process = store->get_to_str(holder);
-    } catch (const c10::Error&) {  // it has exited before it could say which process it is
+    } catch (const c10::Error&) {  // the rank exited before it set this key
     }
     return no_meeting(
         "rank " + std::to_string(own_.rank) + " has already joined at " + where() + " as " +
             process + ": two processes have this RANK, or " +
-            (meeting_.is_served ? "an earlier command of this launch had it"
+            (meeting_.is_served ? "an earlier command of this launch used it"
                                 : "a process from an earlier launch is still running"),
         meeting_.is_served
             ? "give every process its own RANK, and start one `retort` command per launch"

@@ -206,11 +206,11 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
     if (has.is_patient) shared.emplace_back(owner);
     else if (has_copies) shared_images.push_back("'" + std::string(*has.names.begin()) + "'");
   }
-  std::string text =
-      patients == 0
-          ? "patients: no file name identifies one, so images of one patient may be in two parts"
-          : "patients: " + std::to_string(patients) + ", identified from the names of " +
-                counted_of(named, "image");
+  std::string text = patients == 0
+                         ? "patients: no file name identifies a patient, so images of one patient "
+                           "may be in two parts"
+                         : "patients: " + std::to_string(patients) +
+                               ", identified from the names of " + counted_of(named, "image");
   if (patients > 0 && unnamed > 0)
     text += "; " + std::to_string(unnamed) +
             (unnamed == 1 ? " name identifies none" : " names identify none");

@@ -135,7 +135,7 @@ class GradingStage final : public runner::Stage {
         .with_help("use evaluate.pairwise_ensemble, with the networks of all other class pairs");
   }
 
-  GradingConfig config_;  // plan() reduces its batch size to what fits
+  GradingConfig config_;  // plan() reduces the batch size to what fits in memory
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigReader& reader) {

@@ -328,7 +328,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     context.say(line);
   }
 
-  EnsembleConfig config_;  // plan() reduces its batch size to what fits
+  EnsembleConfig config_;  // plan() reduces the batch size to what fits in memory
 };
 
 VoteRule rule_named(const std::string& word) {

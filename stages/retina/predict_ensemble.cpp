@@ -326,7 +326,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   if (plan_for.empty() && unknown && needs_accuracies(voting.decides)) {
     throw StageError(ErrorCode::kOptionConflict,
                      "the accuracy of '" + ensemble.name_of(*unknown) +
-                         "' on validation data was not measured, but the ensemble decides by it")
+                         "' on validation data was not measured, but the ensemble's rule needs it")
         .with_help("train with validation data, or choose another rule");
   }
   ImageDatasetOptions transform = transform_of(*checkpoints.front());

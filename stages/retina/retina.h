@@ -19,7 +19,7 @@ namespace stages {
 /// about patients from them.
 Image draw_retina(std::int64_t grade, int size, Random random);
 
-// The functions below draw small datasets of graded retina images into `folder`, with
+// The functions below write small datasets of synthetic, graded retina images to `folder`, with
 // images.per_class images of each of images.classes grades, at most five. The folder appears only
 // once it is complete. They throw like make_image_folder().
 

@@ -16,7 +16,7 @@ namespace stages {
 ///   const DeviceConstant weights(torch::tensor({0.5, 2.0}));
 ///   loss = loss * weights.on(loss.device());
 ///
-/// Not for several threads at a time.
+/// Must not be used by several threads at once.
 class DeviceConstant {
  public:
   /// `on_host` is on the CPU, or undefined.

@@ -176,7 +176,7 @@ Diagnostic about(const char* option, Diagnostics errors) {
   return std::move(errors.front());
 }
 
-/// Reads the vocabulary. Without a vocabulary file, the merges determine the token numbers.
+/// Reads the vocabulary. Without a vocabulary file, the merges determine the token IDs.
 Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
   Result<std::string> merges =
       options.merges ? read_vocabulary_file(*options.merges) : Result<std::string>("#version\n");
@@ -286,7 +286,7 @@ Diagnostic too_long(const fs::path& file) {
   return unusable(file, "is longer than " + std::to_string(kMaxVocabularyBytes >> 20) + " MiB");
 }
 
-/// Decompresses `packed`, up to one byte beyond the limit. Returns nullopt if it is damaged.
+/// Decompresses `packed`, up to one byte more than the limit. Returns nullopt if it is damaged.
 std::optional<std::string> unpacked(std::string_view packed) {
   z_stream stream{};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();

@@ -39,7 +39,7 @@ struct TokenizerOptions {
   /// merges.txt, or bpe_simple_vocab_16e6.txt.gz as published by OpenAI; nullopt: each byte is a
   /// token.
   std::optional<std::filesystem::path> merges;
-  /// vocab.json; nullopt: the merges determine the token numbers.
+  /// vocab.json; nullopt: the merges determine the token IDs.
   std::optional<std::filesystem::path> vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
 };
@@ -65,7 +65,7 @@ class Tokenizer {
 
   std::int32_t start() const { return start_; }
   std::int32_t end() const { return end_; }
-  /// The number of tokens in the vocabulary; token numbers start at 0.
+  /// The number of tokens in the vocabulary; token IDs start at 0.
   std::int32_t size() const { return size_; }
   Vocabulary vocabulary() const { return {pairs_.bytes(), pairs_.pairs(), start_, end_, size_}; }
 

@@ -147,7 +147,7 @@ std::string shown_token(const std::string& token) {
   return "'" + runner::printable(token.substr(0, 80)) + "'";
 }
 
-/// The tokens from a list of merges, by text and by number.
+/// The tokens from a list of merges, by text and by ID.
 class TokenList {
  public:
   TokenList() {
@@ -198,7 +198,7 @@ class TokenList {
   }
 
   Vocabulary made_;
-  std::vector<std::string> texts_;  // by token number
+  std::vector<std::string> texts_;  // by token ID
   std::unordered_map<std::string, std::int32_t> numbers_;
 };
 
@@ -220,7 +220,7 @@ TokenList tokens_of(std::string_view text) {
   return tokens;
 }
 
-/// Returns the token numbers in `json`, in the order of `tokens`.
+/// Returns the token IDs in `json`, in the order of `tokens`.
 std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
                                         std::string_view json) {
   const nlohmann::json given = runner::parse_strict_json(json, 1, "it");
@@ -255,7 +255,7 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
   return numbers;
 }
 
-/// Returns the text of every token, by token number.
+/// Returns the text of every token, by token ID.
 std::vector<std::string> texts_of_tokens(const Vocabulary& vocabulary) {
   std::vector<std::string> texts(static_cast<std::size_t>(vocabulary.size));
   const auto text = [&](std::int32_t token) -> std::string& {

@@ -67,13 +67,13 @@ inline constexpr std::size_t kUsedMerges = 48'894;
 /// that names the error and its line.
 Vocabulary read_merges(std::string_view text);
 
-/// Parses a list of merges, with token numbers from `json`, an object that maps tokens to numbers.
-/// It must contain exactly the tokens of the merges, numbered from 0 without gaps. Throws
-/// like the function above.
+/// Parses a list of merges, with token IDs from `json`, an object that maps tokens to IDs. It must
+/// contain exactly the tokens of the merges, numbered from 0 without gaps. Throws like the function
+/// above.
 Vocabulary read_merges(std::string_view text, std::string_view json);
 
 /// Return the contents of merges.txt and vocab.json for transformers' tokenizer: the list of
-/// merges, as read_merges() parses it, and all token numbers, as JSON.
+/// merges, as read_merges() parses it, and all token IDs, as JSON.
 std::string merges_text(const Vocabulary& vocabulary);
 std::string numbers_text(const Vocabulary& vocabulary);
 

@@ -44,7 +44,7 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   std::int64_t draws_ = 1;  // upper bound on how often a sample is drawn per epoch
 };
 
-/// Returns a message that says that the option `weights` balances the classes a second time.
+/// Returns a message saying that the option `weights` balances the classes a second time.
 std::string balanced_twice(const std::string& weights);
 
 /// Returns `data` with balanced training samples; the validation data is never balanced. For use as

@@ -9,8 +9,8 @@
 
 namespace stages {
 
-/// Two buffers on a GPU for the batches of a training. While a step computes with the batch in one
-/// of them, the next batch is copied to the other one, on a stream of its own:
+/// Two buffers on a GPU for the batches of a training run. While a step computes with the batch in
+/// one of them, the next batch is copied to the other one, on a stream of its own:
 ///
 ///   BatchBuffers buffers(largest, gpu);
 ///   compute(buffers.fill(first));

@@ -51,7 +51,8 @@ class BlockQuantizer {
   void dequantize(const at::Tensor& codes, const at::Tensor& absmax, const at::Tensor& moment,
                   const Scratch& scratch) const;
 
-  /// The inverse. If `skip`, a float32 scalar, is 1, `codes` and `absmax` keep their values.
+  /// The inverse of dequantize(). If `skip`, a float32 scalar, is 1, `codes` and `absmax` keep
+  /// their values.
   void quantize(const at::Tensor& moment, const at::Tensor& codes, const at::Tensor& absmax,
                 const Scratch& scratch, const std::optional<at::Tensor>& skip) const;
 

@@ -75,12 +75,14 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
     sharded.emplace(parameters, shard, ranks);
     parameters.clear();
   }
-  StepNumbers numbers = accumulate_over_ranks(
-      sum, parameters, step, plan, [] {},
-      [&] {
-        return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1},
-                                   {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
-      });
+  StepNumbers numbers =
+      accumulate_over_ranks(
+          sum, parameters, step, plan, [] {},
+          [&] {
+            return accumulate_gradient(step, prepared, own, step.weight(batch), plan, {seed, 1},
+                                       {.ranks = ranks, .sharded = sharded ? &*sharded : nullptr});
+          })
+          .numbers;
   if (sharded) together(ranks, [&] { sharded->finish(); });
   if (divided) divided->join();
   numbers.fetch();
@@ -122,7 +124,7 @@ NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& ne
   const NamedTensors trained = trained_parameters(network);
   std::vector<at::Tensor> before;
   for (const auto& [name, weight] : trained) before.push_back(weight.detach().clone());
-  network.zero_grad();
+  drop_gradients(network);
   const StepSnapshot buffers(network, at::kCPU);
   StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}},
                           plan, {}, at::kCPU, {}, ranks);
@@ -290,7 +292,7 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
   Certificate certificate;
   certificate.compared = comparison(plan, batch.units(), drops(network), of_ranks.size());
   if (!of_ranks.empty() && mixes_batch(step)) certificate.limit = Certificate::kLimitOfNormed;
-  network.zero_grad();
+  drop_gradients(network);
   const StepSnapshot before(network, at::kCPU);
   const Left whole = compute(step, network, batch, {}, seed);
   before.restore();

@@ -28,7 +28,7 @@ class EarlyStopping {
   /// True if patience has run out, or a validation was good enough.
   bool exhausted() const { return is_content_ || (patience_ && waited_ >= *patience_); }
   bool is_content() const { return is_content_; }
-  /// Returns the reason for stopping, as a clause; `monitor` is the name of the observed value.
+  /// Returns the reason for stopping, as a clause; `monitor` is the name of the monitored value.
   std::string reason(const std::string& monitor) const;
 
   /// Returns the best epoch; nullopt until an epoch has a finite value.

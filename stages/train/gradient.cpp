@@ -336,7 +336,7 @@ class Accumulation {
     backward(measured.loss);
     // All ranks have computed the gradient of what the loss itself depends on; only the first rank
     // keeps it.
-    if (!is_first) network_.module().zero_grad();
+    if (!is_first) drop_gradients(network_.module());
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());
     }
@@ -411,24 +411,32 @@ void see_in_training(const TrainingStep& step, const PreparedNetwork& network, c
   Accumulation(step, network, batch, /*weight=*/1, plan, key, options).see();
 }
 
-StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
-                                  const TrainingStep& step, const StepPlan& plan,
-                                  const std::function<void()>& prepare,
-                                  const std::function<StepNumbers()>& accumulate) {
+void drop_gradients(torch::nn::Module& network) {
+  for (at::Tensor& parameter : network.parameters()) parameter.mutable_grad().reset();
+}
+
+SummedNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
+                                    const TrainingStep& step, const StepPlan& plan,
+                                    const std::function<void()>& prepare,
+                                    const std::function<StepNumbers()>& accumulate,
+                                    const std::function<bool()>& is_rest_safe) {
   std::optional<StepNumbers> numbers;
   const bool is_done_before = ranks_meet(step, plan, sum.ranks());
   if (is_done_before) {
     together(sum.ranks(), prepare);
     numbers = accumulate();
   }
-  sum.over_ranks(parameters, [&] {
+  // Layers that mix samples, and sharded gradients, make the ranks wait for each other.
+  const bool meets = step.mixes_samples() || plan.shards_gradients();
+  const bool is_safe = sum.over_ranks(parameters, meets, [&] {
     if (!is_done_before) {
       prepare();
       numbers = accumulate();
     }
-    return sum.ranks().size > 1 ? numbers->join() : at::Tensor();
+    return GradientSum::OwnPart{sum.ranks().size > 1 ? numbers->join() : at::Tensor(),
+                                is_rest_safe && is_rest_safe()};
   });
-  return *std::move(numbers);
+  return {*std::move(numbers), is_safe};
 }
 
 }  // namespace stages

@@ -59,12 +59,24 @@ StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork&
 void see_in_training(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                      const StepPlan& plan, const StepKey& key, const runner::RankOfRun& ranks = {});
 
+/// Leaves all parameters without a gradient. Unlike torch's zero_grad(), starts no operation.
+void drop_gradients(torch::nn::Module& network);
+
+/// The result of accumulate_over_ranks().
+struct SummedNumbers {
+  StepNumbers numbers;
+  bool is_rest_safe = false;  ///< on all ranks
+};
+
 /// Has each rank call `prepare` and then `accumulate`, which calls accumulate_gradient(), and sums
 /// the gradients of `parameters` and the numbers over all ranks. With sharded gradients, leave
-/// `parameters` empty. With several ranks, the numbers have a single part.
-StepNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
-                                  const TrainingStep& step, const StepPlan& plan,
-                                  const std::function<void()>& prepare,
-                                  const std::function<StepNumbers()>& accumulate);
+/// `parameters` empty. With several ranks, the numbers have a single part. `is_rest_safe`, if
+/// given, is called after `accumulate` and returns whether the rest of the step cannot run out of
+/// memory on this rank.
+SummedNumbers accumulate_over_ranks(GradientSum& sum, const std::vector<at::Tensor>& parameters,
+                                    const TrainingStep& step, const StepPlan& plan,
+                                    const std::function<void()>& prepare,
+                                    const std::function<StepNumbers()>& accumulate,
+                                    const std::function<bool()>& is_rest_safe = {});
 
 }  // namespace stages

@@ -331,7 +331,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_regression(runner::ConfigR
   search.read("largest", options.range.most);
   search.read("per_decade", options.range.per_decade);
   if (options.range.least > options.range.most)
-    search.fail("smallest", ErrorCode::kOptionConflict, "smallest is above largest", "swap them");
+    search.fail("smallest", ErrorCode::kOptionConflict, "smallest is above largest",
+                "swap smallest and largest");
   reader.read("refit", options.refits);
   reader.read("max_steps", options.max_iterations);
   reader.read("tolerance", options.tolerance);

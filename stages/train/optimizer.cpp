@@ -149,8 +149,7 @@ at::Tensor Optimizer::prepare() {
   decide_first_steps();
   std::vector<std::size_t> fresh;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (slot.is_kept && !slot.ready && slot.parameter.grad().defined()) fresh.push_back(i);
+    if (slots_[i].needs_state()) fresh.push_back(i);
   }
   make_state(fresh);
   const auto largest =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -64,6 +65,10 @@ class Optimizer {
   /// only after a step that was the first for some parameters and might have been skipped. Returns
   /// the device memory that step() needs for offloaded state and for the rule; undefined if none.
   at::Tensor prepare();
+  /// True if prepare() would now allocate nothing.
+  bool is_prepared() const {
+    return rule_bytes_ == 0 && pieces_.empty() && std::ranges::none_of(slots_, &Slot::needs_state);
+  }
 
   /// Sets requires_grad for exactly the parameters trained in the 0-based `epoch`: those with a
   /// `wanted` name, in groups that are no longer frozen. A step does not change any other
@@ -145,6 +150,7 @@ class Optimizer {
     bool undecided = false;            ///< the parameter is fresh only if first_skip_ is 1
     bool is_kept = true;               ///< this rank keeps the state
     std::size_t piece = 0;             ///< index of the piece with the state, if offloaded
+    bool needs_state() const { return is_kept && !ready && parameter.grad().defined(); }
   };
   /// A block of host memory that is copied as a whole: the state of some slots, one slot after
   /// another.
@@ -161,7 +167,7 @@ class Optimizer {
   /// Allocates the state of these slots, filled with zeros.
   void make_state(const std::vector<std::size_t>& slots);
   /// Allocates the state of these slots in host memory, in pieces no larger than the largest slot's
-  /// state, each of one group and type.
+  /// state, each for one group and one type.
   void make_pieces(const std::vector<std::size_t>& slots);
   void make_piece(std::vector<std::size_t> slots);
   /// Splits the pieces so that each slot has its own piece.

@@ -1,4 +1,4 @@
-// The members of Optimizer that keep its state in host memory, in pieces.
+// The member functions of Optimizer that keep its state in host memory, divided into pieces.
 
 #include "stages/train/optimizer.h"
 

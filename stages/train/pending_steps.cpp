@@ -13,7 +13,7 @@ bool UsualSize::is_proportionate(double number) const {
 
 bool UsualSize::observe(double number) {
   constexpr double kLeast = 1,
-                   kGrowth = 1.05;  // with kLeast, 0.01 after 0.0001 is not reported
+                   kGrowth = 1.05;  // kLeast: 0.01 after 0.0001 is not reported
   if (!is_proportionate(number)) return false;
   const double size = std::max(std::abs(number), kLeast);
   usual_ = usual_ ? std::max(*usual_, std::min(size, kGrowth * *usual_)) : size;
@@ -33,12 +33,12 @@ void PendingSteps::mark_written() {
 
 void PendingSteps::flush(std::size_t allowed) {
   if (steps_.size() <= allowed) return;
-  steps_[steps_.size() - allowed - 1].numbers.wait();  // by then, those of earlier steps have
-                                                       // arrived
+  steps_[steps_.size() - allowed - 1].numbers.wait();  // numbers of earlier steps arrive
+                                                       // first
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
     const bool written = std::exchange(step.written, false);  // a step that is rejected here does
-                                                              // not count as having been written
+                                                              // not count as written
     refuse_not_finite(step.numbers, step.place, data_);
     skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
     if (skipped_in_a_row_ == kMaxSkipped)

@@ -54,8 +54,8 @@ struct PendingStep {
 ///   execution.commit(…);
 ///   steps.mark_written();
 ///
-/// On a GPU, flush_due() is called instead. It reads no step before there is a use for its numbers,
-/// and then while the GPU computes the next one, so the GPU always has work.
+/// On a GPU, flush_due() is called instead. It reads a step only once its numbers are needed, and
+/// while the GPU computes the next step, so the GPU always has work.
 class PendingSteps {
  public:
   /// `data` provides sample names for errors; `groups` are the names of the optimizer's groups.

@@ -19,6 +19,7 @@
 #include "stages/artifact/fitted_decision.h"
 #include "stages/artifact/model.h"
 #include "stages/python/python_step.h"
+#include "stages/tensor/shape_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
@@ -39,10 +40,6 @@ struct PythonTrainingOptions {
   bool balances = false;
   DecisionFit calibration;
 };
-
-std::string shape_text(const at::Tensor& tensor) {
-  return nlohmann::json(tensor.sizes().vec()).dump();
-}
 
 /// A loss written in Python. The recipe declares how the loss couples samples. The plan relies on
 /// this declaration, and a certificate verifies it.
@@ -192,8 +189,8 @@ class PythonTrainingStep final : public TrainingStep {
         if (values.dim() == 1 && values.size(0) == part.units()) break;
         refuse(shape + " for " + std::to_string(part.units()) +
                    " samples, but with coupling: per_sample it must return one number per sample",
-               "use reduction='none' and reduce the other dimensions, as with .mean(1), or set "
-               "coupling: whole_batch if a sample's loss depends on others");
+               "use reduction='none' and reduce the other dimensions, for example with .mean(1), "
+               "or set coupling: whole_batch if a sample's loss depends on others");
         break;
       case Coupling::kPerGroup:
         if (values.dim() == 1 && values.size(0) == groups(part.units())) break;

@@ -86,7 +86,7 @@ class RegressionStep final : public TrainingStep {
     return {{name_of(options_.loss),
              regression_loss_sum(outputs, in_output_unit(part[kTarget]), options_.loss)}};
   }
-  /// Returns each sample's predictions and targets in the targets' unit, as float64 of shape
+  /// Returns each sample's predictions and targets in the targets' units, as float64 of shape
   /// (n, 2 targets).
   at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor predictions = in_target_unit(encoded.at("logits").detach(), trained_);

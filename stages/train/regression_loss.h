@@ -35,8 +35,8 @@ std::string name_of(const RegressionLoss& loss);
 /// Returns a string for TrainingStep::structure().
 std::string structure_of(const RegressionLoss& loss);
 
-/// Returns the loss of `outputs` (n, targets) for `targets` (n, targets), in the same unit: the sum
-/// over samples of the mean over targets, a scalar with a graph. Half-precision outputs are
+/// Returns the loss of `outputs` (n, targets) for `targets` (n, targets), in the same units: the
+/// sum over samples of the mean over targets, a scalar with a graph. Half-precision outputs are
 /// converted to float32.
 at::Tensor regression_loss_sum(const at::Tensor& outputs, const at::Tensor& targets,
                                const RegressionLoss& loss);

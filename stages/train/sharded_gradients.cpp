@@ -160,7 +160,7 @@ void ShardedGradients::send(const Bucket& bucket) {
       const auto part_of = [&rows](const at::Tensor& whole) {
         return whole.dim() > 0 ? whole.narrow(0, rows.begin, rows.count) : whole;
       };
-      std::vector<std::int64_t> shape = parameter.sizes().vec();  // it may have no memory
+      std::vector<std::int64_t> shape = parameter.sizes().vec();  // the parameter may lack memory
       if (!shape.empty()) shape.front() = rows.count;
       use(rows, parameter, part_of, message.narrow(0, begin, rows.numbers).view(shape));
       begin += rows.numbers;

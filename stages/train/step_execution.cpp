@@ -76,6 +76,7 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
 }
 
 BatchBuffers& StepExecution::copy_ahead(const Batch& largest) {
+  sum_.stay_on_device();
   return batches_.emplace(arranged(largest), network_.device());
 }
 
@@ -168,16 +169,17 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     return own;
   };
   if (sharded_) sharded_->begin();
-  StepNumbers numbers =
-      accumulate_over_ranks(sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(),
-                            step_, plan_, prepare, accumulate);
+  SummedNumbers summed = accumulate_over_ranks(
+      sum_, sharded_ ? std::vector<at::Tensor>() : optimizer_.parameters(), step_, plan_, prepare,
+      accumulate, [&] { return is_rest_safe(key.step); });
+  StepNumbers& numbers = summed.numbers;
   at::Tensor scratch;
   std::vector<bool> present;
   std::vector<at::Tensor> gradients;
   std::optional<at::Tensor> overflow, divisor, skip;
   std::optional<Messages> updated;
   std::optional<GradientHistograms> histograms;
-  together(ranks(), [&] {
+  const auto finish = [&] {
     present = present_gradients();
     if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
     gradients = optimizer_.gradients();
@@ -191,7 +193,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       }
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
-    if (histograms_every_ > 0 && (key.step - 1) % histograms_every_ == 0) {
+    if (counts_gradients(key.step)) {
       const ScopedPhase phase(StepPhase::kHistogram);
       histograms.emplace(optimizer_.named_parameters(), present, [this](const at::Tensor& counts) {
         if (are_gradients_elsewhere()) group_of(ranks())->sum_in_work(counts);
@@ -213,15 +215,28 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
       skip = overflow ? failed_.clamp_min(*overflow) : failed_.clone();
     }
     numbers.fetch();
-  });
+  };
+  if (summed.is_rest_safe) finish();
+  else together(ranks(), finish);
   replayed.end();
   return {std::move(numbers),    std::move(gradients), std::move(overflow), std::move(divisor),
           std::move(skip),       std::move(scratch),   std::move(updated),  key.step,
           std::move(histograms), std::move(present)};
 }
 
-/// True if the device runs behind the host, which does not wait to check each step.
+/// True if the host runs ahead of the device, without waiting to check each step.
 bool StepExecution::runs_ahead() const { return network_.device().is_cuda() || batches_; }
+
+bool StepExecution::counts_gradients(std::int64_t step) const {
+  return histograms_every_ > 0 && (step - 1) % histograms_every_ == 0;
+}
+
+/// True if a step allocates nothing once its gradients have been computed. Then the ranks need not
+/// wait for each other before they commit it.
+bool StepExecution::is_rest_safe(std::int64_t step) const {
+  return !runs_ahead() && shard_.is_whole() && !scaler_ && !counts_gradients(step) &&
+         !clip_.is_local() && !clip_.norm && optimizer_.is_prepared();
+}
 
 /// Returns for each parameter whether it has a gradient, on this rank or on the one that owns it.
 std::vector<bool> StepExecution::present_gradients() {
@@ -278,7 +293,7 @@ void StepExecution::commit(const Computed& computed) {
   is_half_written_ = false;
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
-  network_.module().zero_grad();
+  drop_gradients(network_.module());
 }
 
 namespace {
@@ -303,7 +318,7 @@ void check_sharded_parameters(const MemoryPolicy& policy, const torch::nn::Modul
   }
 }
 
-/// Throws if each rank would collect other running statistics than one process.
+/// Throws if the ranks would collect running statistics that differ from those of a single process.
 void check_statistics_of_groups(const TrainingStep& step, const torch::nn::Module& network,
                                 int ranks) {
   if (!is_over_groups(step) || !step.mixes_samples() ||

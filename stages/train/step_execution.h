@@ -90,9 +90,9 @@ class StepExecution {
                    const std::function<void()>& before_step = {});
   /// True if compute() failed after writing some of a step's weights.
   bool is_half_written() const { return is_half_written_; }
-  /// On a GPU, returns a float32 scalar there: 1 if a step so far has failed, that is, if its loss
-  /// or its gradient was not finite. From that step on, no step changes a weight, so the host may
-  /// find out later (PendingSteps). nullopt before the first step and on a CPU, where the host
+  /// On a GPU, returns a float32 scalar there: 1 if any step so far has failed, that is, if its
+  /// loss or its gradient was not finite. From that step on, no step changes a weight, so the host
+  /// may find out later (PendingSteps). nullopt before the first step and on a CPU, where the host
   /// looks at the numbers of each step before it commits the step.
   std::optional<at::Tensor> failed() const {
     return failed_.defined() ? std::optional(failed_) : std::nullopt;
@@ -130,6 +130,8 @@ class StepExecution {
   std::vector<bool> present_gradients();
   at::Tensor norm_of_all(const std::vector<at::Tensor>& gradients) const;
   bool are_gradients_elsewhere() const;
+  bool counts_gradients(std::int64_t step) const;
+  bool is_rest_safe(std::int64_t step) const;
   bool runs_ahead() const;
   const runner::RankOfRun& ranks() const { return sum_.ranks(); }
 
@@ -148,7 +150,7 @@ class StepExecution {
   const std::int64_t histograms_every_;
   bool is_half_written_ = false;
   std::optional<BatchBuffers> batches_;
-  at::Tensor failed_;  // undefined unless the device runs ahead of the host
+  at::Tensor failed_;  // undefined unless the host runs ahead of the device
 };
 
 /// Returns the plan under `policy` for a training run with a network from options.model_stage that

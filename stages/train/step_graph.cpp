@@ -92,7 +92,7 @@ void StepGraph::forget() {
   warmed_up_ = 0;
 }
 
-/// True if the part is one that is or will be recorded.
+/// True if `part` is like the recorded part or, before the recording, like the part to record.
 bool StepGraph::is_like_recorded(const Batch& part, const Weight& weight) const {
   if (!replays() || part.units() != units_of_part()) return false;
   if (!part_) return is_whole_;
@@ -140,7 +140,7 @@ void StepGraph::load(const Batch& part, const Weight& weight) {
   dropout_->copy_from(names);
 }
 
-/// Returns a batch for numbers like those of `part`.
+/// Returns a batch with the names and shapes of `part` and its own uninitialized memory.
 Batch StepGraph::with_own_memory(const Batch& part) {
   empty_cache(device_);  // the graph may need what the warm-up has left unused
   Batch own = part;

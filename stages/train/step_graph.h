@@ -36,8 +36,8 @@ namespace stages {
 ///
 /// The gradients stay in the same memory for as long as the graph does. They are attached to the
 /// parameters and cleared when a step begins. If the memory of a weight or a buffer has moved, or
-/// if other weights are trained, the graph is recorded anew. The graph has memory of its own, which
-/// no other work can use. In a dry run, one tensor stands for it.
+/// if other weights are trained, the graph is recorded again. The graph has memory of its own,
+/// which no other work can use. In a dry run, one tensor stands for it.
 class StepGraph {
  public:
   static constexpr int kWarmUp = 2;

@@ -238,14 +238,13 @@ void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflo
 }
 
 at::Tensor StepNumbers::failed(std::size_t terms) const {
-  const at::Tensor losses = torch::stack(rows_).narrow(1, 0, static_cast<std::int64_t>(terms));
-  at::Tensor failed = losses.isfinite().all().logical_not();
-  if (norm_.defined()) {
-    at::Tensor of_norm = norm_[0].isfinite().logical_not();
-    if (scaling_.defined()) of_norm = of_norm.bitwise_and(scaling_[1] == 0);
-    failed = failed.bitwise_or(of_norm);
-  }
-  return failed.to(torch::kFloat);
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& row : rows_)
+    all.push_back(row.narrow(0, 0, static_cast<std::int64_t>(terms)));
+  if (norm_.defined())
+    all.push_back(scaling_.defined() ? torch::where(scaling_[1] == 0, norm_, 0) : norm_);
+  // Of all numbers, only those that are not finite differ from 0 if they are multiplied by it.
+  return torch::cat(all).mul(0).ne(0).any();
 }
 
 void StepNumbers::fetch() {
@@ -255,7 +254,7 @@ void StepNumbers::fetch() {
   has_scaling_ = scaling_.defined();
   if (has_norm_) all.push_back(std::exchange(norm_, {}));
   if (has_scaling_) all.push_back(std::exchange(scaling_, {}));
-  const at::Tensor values = torch::cat(all);
+  const at::Tensor values = all.size() == 1 ? all.front() : torch::cat(all);
   if (values.is_cpu() || values.is_meta()) {
     host_values_ = values;
     return;

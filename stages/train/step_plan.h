@@ -108,8 +108,8 @@ class StepNumbers {
   /// Returns one micro-batch's row of sums for add(), computed from the results of
   /// TrainingStep::loss and TrainingStep::score.
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
-  /// The names of the numbers in a row, which row() sets. A row that was computed in another way
-  /// needs the names of one computed by row().
+  /// The names of the numbers in a row, which row() sets. A row that row() did not compute needs
+  /// the names of a row that it did.
   struct Names {
     std::vector<std::string> terms, scores;
   };
@@ -126,8 +126,8 @@ class StepNumbers {
   /// otherwise 0.
   void set_scaling(const at::Tensor& scale, const at::Tensor& overflow);
 
-  /// Returns a float32 scalar on the device: 1 if refuse_not_finite() will throw for these numbers,
-  /// otherwise 0. The first `terms` numbers of a row are the terms of the loss; a dry run does not
+  /// Returns a boolean scalar on the device: true if refuse_not_finite() will throw for these
+  /// numbers. The first `terms` numbers of a row are the terms of the loss; a dry run does not
   /// know the names of parts that it does not repeat. Call this before fetch().
   at::Tensor failed(std::size_t terms) const;
   /// Starts the copy to the host. Call this once, after everything is set.

@@ -23,8 +23,8 @@ void fail_if_requested() {
   if (!action) return;
   if (*action == runner::Fault::Action::kLose)
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
-                                "this step was set to lose its GPU");
-  throw std::runtime_error("this step was set to fail");
+                                "a test requested that this step lose its GPU");
+  throw std::runtime_error("a test requested that this step fail");
 }
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -24,6 +23,9 @@ namespace stages {
 ///   try { compute(); } catch (...) { before.restore(); throw; }
 ///   before.save();  // for the next step, in the same memory
 ///
+/// The buffers of a type are copied together: the number of copies does not grow with that of the
+/// layers.
+///
 /// The network must outlive this object and keep its buffers.
 class StepSnapshot {
  public:
@@ -42,10 +44,29 @@ class StepSnapshot {
   std::int64_t generator_bytes() const;
 
  private:
+  /// A buffer and its values in one dimension.
+  struct Values {
+    at::Tensor buffer, row;
+  };
+  /// The buffers of one type on one device.
+  struct Group {
+    std::vector<at::Tensor> buffers;  // the network's
+    std::vector<at::Tensor> rows;     // their elements in their memory; undefined if not contiguous
+    std::vector<std::int64_t> counts;  // of elements
+    at::Tensor copy;                   // the saved elements of all
+
+    bool keeps(std::size_t i) const;
+    bool is_current(std::size_t i) const;
+    bool is_current() const;
+    std::vector<at::Tensor> elements() const;
+  };
+  static std::vector<Group> grouped(const std::vector<Values>& values);
+  void regroup();
+
   torch::nn::Module* network_;
   at::Device device_;
   GeneratorStates generators_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's buffer and its copy
+  std::vector<Group> groups_;
 };
 
 }  // namespace stages

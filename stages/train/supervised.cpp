@@ -10,6 +10,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/ordinal_head.h"
 #include "stages/tensor/device_constant.h"
+#include "stages/tensor/shape_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/calibration.h"
 #include "stages/train/class_weights.h"
@@ -89,7 +90,7 @@ class ClassificationStep final : public TrainingStep {
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor& logits = encoded.at("logits");
-    if (options_.loss.ordinal) check_outputs(logits);
+    check_outputs(logits);
     if (is_mixed(part)) {
       return {{options_.loss.name(),
                mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
@@ -129,14 +130,25 @@ class ClassificationStep final : public TrainingStep {
   }
 
  private:
-  /// Throws if a network not built by Retort has a different number of outputs.
+  /// Throws if a network not built by Retort has other outputs than one number per class.
   void check_outputs(const at::Tensor& outputs) const {
-    if (outputs.dim() == 2 && outputs.size(1) == classes_ - 1) return;
+    const std::int64_t width = options_.loss.ordinal ? classes_ - 1 : classes_;
+    if (outputs.dim() == 2 && outputs.size(1) == width) return;
+    if (options_.loss.ordinal) {
+      throw StageError(ErrorCode::kOptionConflict,
+                       "the network must return one number fewer than there are classes, " +
+                           std::to_string(width) + ", for each sample, since loss.kind is " +
+                           options_.loss.name())
+          .with_help("make its last layer that wide; model.class_argument passes the number");
+    }
     throw StageError(ErrorCode::kOptionConflict,
-                     "the network must return one number fewer than there are classes, " +
-                         std::to_string(classes_ - 1) + ", for each sample, since loss.kind is " +
-                         options_.loss.name())
-        .with_help("make its last layer that wide; model.class_argument passes the number");
+                     "the network returned logits of shape " + shape_text(outputs) +
+                         ", but train.supervised needs one number for each sample and class: (" +
+                         std::to_string(outputs.dim() > 0 ? outputs.size(0) : 1) + ", " +
+                         std::to_string(width) + ")")
+        .with_help(
+            "return class scores, for example from a layer on the mean of a sample's tokens, or "
+            "write the loss in Python with train.kind: train.python");
   }
   static bool is_mixed(const Batch& part) { return part.tensors().contains("share"); }
 

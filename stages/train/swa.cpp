@@ -83,7 +83,7 @@ void refuse_unknown_statistics(const torch::nn::Module& network, const std::stri
 void check_averaged(const SwaOptions& swa, std::int64_t averaged, std::int64_t epochs,
                     std::int64_t batches) {
   const std::int64_t due = std::max<std::int64_t>(0, epochs - swa.start);
-  const bool may_be_next = batches > 0 && epochs >= swa.start;  // stopped before its validation
+  const bool may_be_next = batches > 0 && epochs >= swa.start;  // stopped before validation
   if (averaged == due || (may_be_next && averaged == due + 1)) return;
   throw std::invalid_argument("it has averaged " + std::to_string(averaged) +
                               " epochs, but swa.start means that " + std::to_string(due) +

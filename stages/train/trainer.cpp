@@ -162,7 +162,7 @@ class Training {
         left_out += batch->units();
       } else {
         run_step(*batch);
-        if (done_.steps == 1) measure_parameters();  // a first metric shows that a step is done
+        if (done_.steps == 1) measure_parameters();  // a first metric shows that steps work
       }
       done_.batches = loader.position();
       is_whole_ = true;
@@ -317,8 +317,8 @@ class Training {
   void give_up_half_written() {
     is_whole_ = false;
     context_.say("step " + std::to_string(done_.steps + 1) +
-                 " has written some of the weights, as optimizer_in_backward does, so it cannot be "
-                 "undone: continue from the last checkpoint");
+                 " has already updated some of the weights (optimizer_in_backward), so it cannot "
+                 "be undone: continue from the last checkpoint");
   }
 
   /// Includes an epoch's weights in the average, from swa.start on.

@@ -76,7 +76,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader,
   options.optimizer = read_optimizer(reader.section("optimizer"));
   options.schedule = read_schedule(reader.section("schedule"));
   options.parameter_groups = read_parameter_groups(reader, parts);
-  if (reader.raw("layer_decay"))  // not every kind has it
+  if (reader.raw("layer_decay"))  // not every kind has this option
     reader.read("layer_decay", options.layer_decay);
   std::ranges::copy_if(parts, std::back_inserter(options.towers), &NetworkPart::is_tower);
   return options;

@@ -70,7 +70,7 @@ class SaveClock {
 /// last.
 enum class Keep { kAuto, kBest, kLast };
 
-/// A part of the network trained alone in the first epochs.
+/// A part of the network that is trained alone in the first epochs.
 struct PartTrainedFirst {
   std::int64_t epochs = 0;
   std::string pattern = {};  ///< a pattern for matches_parameter()

@@ -85,7 +85,7 @@ void TrainingCheckpoints::save_for_all(const TrainingPosition& position,
     saved_folder_ = checkpoints_.save(state(position, metric, metrics),
                                       [this](const auto& item) { return brought(item); });
   };
-  if (is_state_divided()) save_now();  // the other ranks send their parts only once
+  if (is_state_divided()) save_now();  // no retry: other ranks send their parts only once
   else retry("saving a checkpoint", save_now);
 }
 
@@ -97,7 +97,7 @@ NamedTensors TrainingCheckpoints::optimizer_state() const {
   return state;
 }
 
-/// On rank 0, returns a weight, or a tensor of the state, with its values, obtained from the rank
+/// On rank 0, returns a weight or a tensor of the state with its values, which come from the rank
 /// that keeps it.
 at::Tensor TrainingCheckpoints::brought(const NamedTensors::Item& item) const {
   const runner::RankOfRun& ranks = context_.node().ranks;

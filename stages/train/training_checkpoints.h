@@ -72,9 +72,9 @@ class TrainingCheckpoints {
     std::vector<std::int64_t> epochs;  ///< sorted from the best to the worst
     double metric = 0;                 ///< of the best
   };
-  /// Loads into the network the equal average of the weights from the options.average_best epochs
-  /// with the best validations (Wortsman et al. 2022, arXiv:2203.05482). Loads nothing and returns
-  /// no epochs if fewer than two have been saved.
+  /// Averages the weights from the options.average_best epochs with the best validations, with
+  /// equal shares, and loads the average into the network (Wortsman et al. 2022, arXiv:2203.05482).
+  /// Loads nothing and returns no epochs if fewer than two have been saved.
   BestEpochs load_average();
   /// If `metric`, measured with the average of these epochs, is better than in the best epoch,
   /// saves the network's weights as the average, which then becomes the best checkpoint. Reports

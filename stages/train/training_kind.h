@@ -200,7 +200,7 @@ struct TrainingKind {
   std::optional<bool> higher_is_better = {};
   /// The parts of the kind's models that can have a learning rate factor.
   std::vector<NetworkPart> parts = {{"head", {"head", "classifier"}}, {"backbone", {"**"}}};
-  /// The part trained alone in the first epochs.
+  /// The part that is trained alone in the first epochs.
   PartTrainedFirst trained_first = {};
   /// The kind's name for the option that sets the number of units per step.
   std::string_view batch_option = "batch_size";

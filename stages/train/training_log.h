@@ -94,7 +94,7 @@ class TrainingLog {
   /// `context` must outlive this object.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
 
-  /// Training continues after `step`, which this log has not seen.
+  /// Declares that training continues after `step`, which this log has not seen.
   void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   /// Records a step. The host may learn of several steps at once, the last of which is then passed
@@ -108,7 +108,7 @@ class TrainingLog {
   /// Prints a message for the user.
   void say(const std::string& line);
   /// Reports the samples missing from this epoch: `skipped` cannot be read, and `left_out` belong
-  /// to batches that are too small without those.
+  /// to batches that are too small without the skipped samples.
   void say_missing(std::int64_t skipped, std::int64_t left_out);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
   /// `last` is the last step of the epoch, `skipped` the number of its skipped steps. `validation`

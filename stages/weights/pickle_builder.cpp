@@ -195,7 +195,7 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
   if (least == 7) {
     const auto& type = as<PickledGlobal>(arguments[6], "an element type");
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
-    if (!made.type) refuse_pickle("its pickle has something else instead of an element type");
+    if (!made.type) refuse_pickle("its pickle has an unexpected value instead of an element type");
   }
   // An additional last argument means that the values must be conjugated or negated.
   if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
@@ -211,7 +211,7 @@ PickledValue* PickleBuilder::ordered(const PickledValues& arguments) {
   if (!arguments.empty()) {
     for (const PickledValue* pair : as<PickledList>(arguments[0], "a list of pairs").items) {
       const auto& items = as<PickledList>(pair, "a pair").items;
-      if (items.size() != 2) refuse_pickle("its pickle has something else instead of a pair");
+      if (items.size() != 2) refuse_pickle("its pickle has an unexpected value instead of a pair");
       spend(1);
       map.entries.emplace_back(items[0], items[1]);
     }
@@ -223,7 +223,7 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   constexpr const char* kWhat = "a storage's name";
   const PickledValues& parts = as<PickledList>(id, kWhat).items;
   if (parts.size() < 5 || parts.size() > 6 || as<std::string_view>(parts[0], kWhat) != "storage") {
-    refuse_pickle(std::string("its pickle has something else instead of ") + kWhat);
+    refuse_pickle(std::string("its pickle has an unexpected value instead of ") + kWhat);
   }
   const auto& global = as<PickledGlobal>(parts[1], kWhat);
   const PickledStorage named{as<std::string_view>(parts[2], kWhat), storage_type(global),
@@ -234,7 +234,7 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   if (parts.size() == 6 && !std::holds_alternative<std::monostate>(parts[5]->data)) {
     const PickledValues& view = as<PickledList>(parts[5], kWhat).items;
     if (view.size() != 3)
-      refuse_pickle(std::string("its pickle has something else instead of ") + kWhat);
+      refuse_pickle(std::string("its pickle has an unexpected value instead of ") + kWhat);
     index.offset = as<std::int64_t>(view[1], kWhat);
   }
   return make(index);

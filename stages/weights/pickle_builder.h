@@ -52,12 +52,12 @@ class PickleBuilder {
   /// used afterward.
   Pickle finish(const PickledValue* value, std::size_t length);
 
-  /// Returns `value` as a T. Throws "its pickle has something else instead of `what`" for other
-  /// types.
+  /// Returns `value` as a T. Throws "its pickle has an unexpected value instead of `what`" for
+  /// other types.
   template <typename T>
   static T& as(PickledValue* value, const char* what) {
     T* data = std::get_if<T>(&value->data);
-    if (!data) refuse_pickle(std::string("its pickle has something else instead of ") + what);
+    if (!data) refuse_pickle(std::string("its pickle has an unexpected value instead of ") + what);
     return *data;
   }
   template <typename T>

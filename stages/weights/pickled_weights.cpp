@@ -70,7 +70,7 @@ class Walk {
     std::string name;
     for (const std::string& part : path_) {
       if (part.empty() || runner::invalid_utf8(part))
-        refuse_weights("a key that leads to a tensor is not a name, under '" +
+        refuse_weights("the key of a tensor is not a valid name, under '" +
                        runner::printable_ascii(name) + "'");
       name += (name.empty() ? "" : ".") + part;
     }
@@ -107,7 +107,7 @@ class Walk {
     weight.is_dense = weight.is_dense && elements == count;
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(elements, tensor.type->bytes, &bytes) || bytes > left_) {
-      misfit("repeats values until it is far larger than the file");
+      misfit("expands to far more bytes than the file has");
     }
     left_ -= bytes;
     return weight;

@@ -41,8 +41,8 @@ struct WeightsChoice : std::invalid_argument {
 /// ("state_dict_ema") first. With an `entry` ("teacher", "model.ema"), only tensors below these
 /// keys, or with names that begin with them, are used. Throws WeightsChoice if there is no such
 /// entry, or if several models are equally likely. Throws std::invalid_argument, with a clause that
-/// describes the error, if a tensor extends beyond its storage, or if all tensors together have
-/// more than `most_bytes` bytes.
+/// describes the error, if a tensor extends past the end of its storage, or if all tensors together
+/// have more than `most_bytes` bytes.
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry = "");
 

@@ -61,8 +61,8 @@ Safetensors read_safetensors(const std::filesystem::path& path, const ContentsOf
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink);
 
 /// Copies the tensors of a safetensors file to those of `weights` with the same names, on any
-/// device, piece by piece. Skips weights without memory (tensor_memory.h), and what only one of
-/// them has. The shapes must be equal.
+/// device, piece by piece. Skips weights without memory (tensor_memory.h) and names that occur in
+/// only one of the two. The shapes must be equal.
 void read_safetensors_into(const NamedTensors& weights, const std::filesystem::path& path);
 
 }  // namespace stages

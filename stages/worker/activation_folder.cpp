@@ -36,8 +36,8 @@ const SeenImage& ActivationFolder::image(const std::string& file, std::int64_t i
   } catch (const ImageError& error) {
     throw runner::StageError(error.code, "image '" + file + "': " + error.what())
         .with_help(
-            "the file could be read for its prediction: do not change the images while the command "
-            "runs");
+            "the file was readable when its class was predicted: do not change images while the "
+            "command runs");
   }
   latest_index_ = index;
   return *latest_;

@@ -28,8 +28,7 @@ class ActivationFolder {
 
   /// The number of pictures written so far.
   std::int64_t written() const { return written_; }
-  /// Returns a sentence about the images that were drawn smaller than they are; "" if there
-  /// are none.
+  /// Returns a sentence about the images that were drawn at reduced size; "" if there are none.
   std::string remark() const;
 
  private:

@@ -247,7 +247,7 @@ FoundImages find_images(runner::Node node, const runner::Graph& graph,
   };
   found.problems = attempt(node);
   if (found.problems.empty()) return found;
-  runner::Node skipping = node;  // images in unsupported formats must not hide the rest
+  runner::Node skipping = node;  // unsupported images must not hide the others
   set(skipping, "on_corrupt", "skip");
   if (attempt(skipping).empty()) return found;
   found.is_divided = false;

@@ -101,8 +101,8 @@ class Comparing final : public Counting {
 
   Json finish() override {
     if (!has_difference() && !first_.is_null())
-      differ(first_, nullptr);  // the first run continued
-                                // beyond this one
+      differ(first_, nullptr);  // the first run has
+                                // more tensors
     return report(difference_);
   }
 

@@ -88,7 +88,7 @@ std::uint8_t to_byte(double share) {
 }  // namespace
 
 void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
-  if (dynamic_cast<HostedNetwork*>(&network)) return;  // only known when it runs
+  if (dynamic_cast<HostedNetwork*>(&network)) return;  // its maps are known only when it runs
   network_with_maps(network, checkpoint);
 }
 

@@ -110,7 +110,7 @@ class Checks {
     }
     set(limit_before);
     allocator_->take_refused();
-    expect(is_refused, "1 byte beyond a budget of 1.0 MiB is granted");
+    expect(is_refused, "1 byte above a budget of 1.0 MiB is granted");
     expect(is_given, "1.0 MiB is refused with a budget of 1.0 MiB");
     expect(after == live, "refused allocations are counted");
     return "1.0 MiB is granted, and 1 byte more is refused";

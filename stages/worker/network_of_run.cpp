@@ -199,7 +199,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
         ErrorCode::kUnknownInput,
         "the checkpoint '" + file + "' does not describe how an image becomes its input")
         .with_help(
-            "it was trained on data that creates its own samples, as data.python does; `retort "
+            "it was trained on data that creates its own samples, such as data.python; `retort "
             "evaluate` can evaluate it on such data");
   }
   try {

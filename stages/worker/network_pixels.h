@@ -5,8 +5,8 @@
 namespace stages {
 
 /// "network_pixels": {"graph"} → {"networks": [{"node", "image_size", "mean", "std", "source"}]},
-/// one for each model.python of the graph, without what Python does not know about its images
-/// (retort_host/pixels.py). "source" names where the values are from. Runs the Python code that
+/// one for each model.python of the graph, omitting values that Python does not know
+/// (retort_host/pixels.py). "source" says where the values come from. Runs the Python code that
 /// creates the networks, on the Meta device.
 runner::Result<nlohmann::ordered_json> answer_network_pixels(const nlohmann::ordered_json& request,
                                                              const RequestContext& context);

@@ -213,7 +213,7 @@ void Worker::start_log(const Json& request) {
 void Worker::sync_metrics(const std::string& node) {
   emit(runner::Flush{node});
   if (!next_line(/*despite_signals=*/true).contains("flushed"))
-    throw std::runtime_error("retort answered a flush with something else");
+    throw std::runtime_error("retort responded to a flush with an unexpected message");
   has_saved_ = has_saved_ || !node.empty();
 }
 

@@ -1,6 +1,5 @@
 // The CPU allocator with a budget (stages/machine/cpu_pool.h) for a Python that has loaded torch,
-// through ctypes. Failed allocations raise the error text that tools for finding a batch size
-// recognize:
+// through ctypes. Failed allocations raise an error with the text that batch-size finders look for:
 //
 //   budget = ctypes.CDLL("libbudget_library.so")
 //   budget.budget_start()      # all CPU tensors from here on

@@ -20,7 +20,7 @@ def model_of(arguments):
     """CLIP B/32 with its published tokenizer."""
     merges = Path(arguments.merges).resolve()
     if not merges.is_file():
-        sys.exit(f"bench: there are no merges '{merges}': name bpe_simple_vocab_16e6.txt.gz by --merges")
+        sys.exit(f"bench: there is no merges file '{merges}': pass bpe_simple_vocab_16e6.txt.gz with --merges")
     image = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "patch_size": 32}
     text = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 8}
     if arguments.tiny:
@@ -63,13 +63,13 @@ def difference(one, other):
     """Returns the relative difference of two loss curves; exits if it is too large."""
     most = max(abs(a - b) / abs(b) for a, b in zip(*([loss for block in blocks for loss in block["losses"]] for blocks in (one, other))))
     if most > LARGEST_DIFFERENCE:
-        sys.exit(f"bench: the losses of two sides differ by {most:.1e} of the loss")
+        sys.exit(f"bench: the losses of the two sides differ by a relative {most:.1e}")
     return most
 
 
 def steps(arguments, results):
-    """A step with captions of 77 tokens and with trimmed ones, and each side's way to embed a batch in quarters."""
-    rows = [("", "beside", "retort pairs/s", "spread", "its pairs/s", "spread", "time of retort / it", "from", "to", "peak MB", "its", "losses differ by")]
+    """Steps with captions of 77 tokens, with trimmed captions, and with each side's method of embedding a batch in quarters."""
+    rows = [("", "peer", "retort pairs/s", "spread", "peer pairs/s", "spread", "retort / peer time", "from", "to", "retort peak MB", "peer peak MB", "losses differ by")]
     whole = {"trims": False, "parts": 1}
     # Title, step, and what ours is compared with: open_clip, or our own step on the whole batch.
     cases = (
@@ -99,7 +99,7 @@ def steps(arguments, results):
     if len(rows) == 1:
         return
     size = "of small towers" if arguments.tiny else "of CLIP B/32"
-    print(f"\nContrastive training step {size}, batch {arguments.batch}, captions all different, of up to {tokens} tokens, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns; the aim is 0.85 of open_clip's time")
+    print(f"\nContrastive training step {size}, batch {arguments.batch}, distinct captions of up to {tokens} tokens, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, alternating; the aim is 0.85 of open_clip's time")
     print("  open_clip always reads 77 tokens; its quarters are --accum-freq 4")
     table(rows)
 
@@ -113,13 +113,13 @@ def loss(arguments, results):
     program.block(1)
     blocks = [program.block(1) for _ in range(arguments.blocks)]
     program.end()
-    print(f"\nContrastive loss of pairs of width 512, forward and backward, {arguments.threads} threads: {arguments.blocks} of each, in turns")
+    print(f"\nContrastive loss of pairs of width 512, forward and backward, {arguments.threads} threads: {arguments.blocks} of each, alternating")
     rows = [("pairs", "tiles ms", "spread", "at once ms", "spread", "tiles / at once", "from", "to", "tiles MB", "at once MB", "tiles / at once")]
     for count in sorted((name for name in blocks[0] if name.isdigit()), key=int):
         runs = {way: [one for block in blocks for one in block[count][way]] for way in ("tiles", "at once")}
         for value in ("loss", "gradient"):
             if any(abs(a[value] - b[value]) > LARGEST_DIFFERENCE * abs(b[value]) for a, b in zip(*runs.values())):
-                sys.exit(f"bench: the two ways differ in the {value} of {count} pairs")
+                sys.exit(f"bench: the two implementations give different values for the {value} of {count} pairs")
         seconds = {way: [one["seconds"] for one in values] for way, values in runs.items()}
         ratios = sorted(a / b for a, b in zip(*seconds.values()))
         times = [cell for values in seconds.values() for cell in (f"{1000 * statistics.median(values):.1f}", f"{spread(values):.0%}")]

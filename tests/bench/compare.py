@@ -50,7 +50,7 @@ def startup(arguments, results):
             value = milliseconds(command, ROOT)
             times[name] += [value] * (turn > 0)
     peer = statistics.median(times["python3 -c pass"])
-    print(f"\nWhole process, {arguments.blocks * 10} runs each, in turns; the aim is below 10 ms")
+    print(f"\nWhole process, {arguments.blocks * 10} runs each, alternating; the aim is below 10 ms")
     rows = [("", "median ms", "spread", "of python3 -c pass")]
     for name, values in times.items():
         median = statistics.median(values)
@@ -63,7 +63,7 @@ def compose(arguments, results):
     """Whole processes of Retort and Hydra on the same tree of config files."""
     tree = Path(arguments.configs).resolve()
     if not tree.is_dir():
-        sys.exit(f"bench: there is no folder of configs '{tree}': name one with --configs")
+        sys.exit(f"bench: there is no folder of configs '{tree}': pass one with --configs")
     retort, recipe = str(ROOT / "build/bin/retort"), str(tree / "config.yaml")
     hydra = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config"]
     sweep = [retort, "sweep", str(ROOT / "experiments/quickstart.yaml"), "--dry-run"]  # composed, validated, compiled
@@ -82,7 +82,7 @@ def compose(arguments, results):
                     if command:
                         value = milliseconds(command, folder, environment)
                         times[name][side] += [value] * (turn > 0)
-    print(f"\nConfig files to text, whole processes, {arguments.blocks} runs each, in turns; the aims: 10 ms, 10 ms, and 500 ms for {many} jobs")
+    print(f"\nConfig files to text, whole processes, {arguments.blocks} runs each, alternating; the aims: 10 ms, 10 ms, and 500 ms for {many} jobs")
     rows = [("", "retort ms", "spread", "Hydra ms", "retort / Hydra")]
     for name, sides in times.items():
         ours = statistics.median(sides["retort"])
@@ -127,8 +127,8 @@ def sweep(arguments, results):
         if sum(trial["state"] == "finished" for trial in trials) != jobs:
             sys.exit("bench: not every trial has finished")
     own = times["retort: whole sweep"] - times["retort: workers alone"] + times["retort: resume, nothing left"]
-    times["retort: its own, with resume"] = own
-    print(f"\n{jobs} trials that do nothing, one after the other, once; the aim is below 5 s of its own")
+    times["retort: without workers, with resume"] = own
+    print(f"\nA sweep of {jobs} trials that do nothing, one after another; the aim is below 5 s without workers")
     table([("", "s", "ms per trial"), *((name, f"{value:.2f}", f"{value / jobs * 1000:.2f}") for name, value in times.items())])
     results["sweep"] = times
 
@@ -137,7 +137,7 @@ def preprocess(arguments, results):
     """Image files to normalized tensors on one core."""
     root = Path(arguments.images)
     if not root.is_dir():
-        sys.exit(f"bench: there is no folder of images '{root}': name one by --images")
+        sys.exit(f"bench: there is no folder of images '{root}': pass one with --images")
     options = {"root": str(root), "image_size": 224, "images": arguments.image_count}
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     programs = [
@@ -230,16 +230,16 @@ def train_step(arguments, results):
     medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
     ratios = [ours_block / peer_block for ours_block, peer_block in zip(medians["retort"], medians["Python"])]
     size = "4 layers of width 128" if arguments.tiny else "CLIP B/32"
-    print(f"\nTraining step of {size}, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
-    rows = [("", "s/step", "spread", "peak MB", "peak above start MB")]
+    print(f"\nTraining step of {size}, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, alternating")
+    rows = [("", "s/step", "spread", "peak MB", "peak minus start MB")]
     for name, parts in blocks.items():
         start = sides[name].started["resident_bytes"]
         peak = parts[-1]["peak_bytes"]
         rows.append((name, f"{statistics.median(medians[name]):.4f}", f"{spread(medians[name]):.1%}", f"{peak / 1e6:.0f}", f"{(peak - start) / 1e6:.0f}"))
     table(rows)
     difference = max(abs(a - b) / abs(b) for a, b in zip(losses["retort"], losses["Python"]))
-    print(f"  time of retort / Python: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
-    print(f"  loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most {difference:.1e} of the loss")
+    print(f"  retort / Python time: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    print(f"  loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most a relative {difference:.1e}")
     results["train_step"] = {"ratios": ratios, "losses": losses, "blocks": blocks}
 
 
@@ -267,8 +267,8 @@ def episodes(arguments, results):
             program.end()
     medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
     ratios = [ours / peer for ours, peer in zip(medians["retort"], medians["Python"])]
-    print(f"\nTraining on episodes of 105 images of 84 pixels, Conv4, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} each, in turns; the aim is 0.65 of Python's time")
-    rows = [("", "episodes/s", "s/episode", "spread", "peak MB", "peak above start MB")]
+    print(f"\nTraining on episodes of 105 images of 84 pixels, Conv4, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} each, alternating; the aim is 0.65 of Python's time")
+    rows = [("", "episodes/s", "s/episode", "spread", "peak MB", "peak minus start MB")]
     for name, parts in blocks.items():
         median, peak = statistics.median(medians[name]), parts[-1]["peak_bytes"]
         above = (peak - sides[name].started["resident_bytes"]) / 1e6
@@ -276,8 +276,8 @@ def episodes(arguments, results):
     table(rows)
     first = {name: parts[0]["losses"] for name, parts in blocks.items()}
     difference = max(abs(a - b) / abs(b) for a, b in zip(first["retort"], first["Python"]))
-    print(f"  time of retort / Python: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
-    print(f"  the losses of the first two episodes, which are the same, differ by at most {difference:.1e} of the loss")
+    print(f"  retort / Python time: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    print(f"  the losses of the first two episodes, which are the same, differ by at most a relative {difference:.1e}")
     results["episodes"] = {"ratios": ratios, "blocks": blocks}
 
 
@@ -293,7 +293,7 @@ def recompute(arguments, results):
             if name == "retort":
                 folders.append(tempfile.TemporaryDirectory())
             options = step_options(arguments, folders[again].name, again)
-            sides[name + (", again" if again else "")] = Program(command, options, threads)
+            sides[name + (", recomputed" if again else "")] = Program(command, options, threads)
     blocks = {name: [] for name in sides}
     for turn in range(arguments.blocks + 1):
         for name in sorted(sides, reverse=turn % 2 == 0):
@@ -304,19 +304,19 @@ def recompute(arguments, results):
         folder.cleanup()
 
     medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
-    overheads = {side: [again / plain for again, plain in zip(medians[side + ", again"], medians[side])] for side in commands}
-    print(f"\nActivations of each block of {size} computed again, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
-    rows = [("", "s/step", "spread", "peak above start MB")]
+    overheads = {side: [again / plain for again, plain in zip(medians[side + ", recomputed"], medians[side])] for side in commands}
+    print(f"\nRecomputing the activations of each block of {size}, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, alternating")
+    rows = [("", "s/step", "spread", "peak minus start MB")]
     above = {name: (parts[-1]["peak_bytes"] - sides[name].started["resident_bytes"]) / 1e6 for name, parts in blocks.items()}
     for name in sides:
         rows.append((name, f"{statistics.median(medians[name]):.4f}", f"{spread(medians[name]):.1%}", f"{above[name]:.0f}"))
     table(rows)
     for side, values in overheads.items():
-        print(f"  time again / kept of {side}: median {statistics.median(values):.3f}, from {min(values):.3f} to {max(values):.3f}")
+        print(f"  recomputed / kept time of {side}: median {statistics.median(values):.3f}, from {min(values):.3f} to {max(values):.3f}")
     ratios = [ours / peer for ours, peer in zip(overheads["retort"], overheads["Python"])]
-    print(f"  of retort / of Python: median {statistics.median(ratios):.3f}; peak of retort / of Python: {above['retort, again'] / above['Python, again']:.3f}")
+    print(f"  ratio of retort to Python: median {statistics.median(ratios):.3f}; of the peaks: {above['retort, recomputed'] / above['Python, recomputed']:.3f}")
     losses = {name: [loss for block in parts for loss in block["losses"]] for name, parts in blocks.items()}
-    print(f"  losses of retort, again and kept, are {'equal' if losses['retort'] == losses['retort, again'] else 'NOT EQUAL'} bit for bit")
+    print(f"  losses of retort, recomputed and kept, are {'equal' if losses['retort'] == losses['retort, recomputed'] else 'NOT EQUAL'} bit for bit")
     results["recompute"] = {"overheads": overheads, "above_start_mb": above, "losses": losses}
 
 
@@ -325,7 +325,7 @@ def optimizer(arguments, results):
     width, layers = (128, 4) if arguments.tiny else (768, 12)
     layer = [width * width, width] * 4 + [4 * width * width, 4 * width, 4 * width * width, width] + [width] * 4
     sizes = [width, width * 3 * 32 * 32, 50 * width] + [width] * 2 + layer * layers + [width] * 2
-    print(f"\nOptimizer step over {len(sizes)} parameters of {sum(sizes) / 1e6:.1f} million numbers, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
+    print(f"\nOptimizer step over {len(sizes)} parameters of {sum(sizes) / 1e6:.1f} million numbers, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, alternating")
     rows = [("", "ms/step", "spread", "of fused", "of foreach", "sums of weights differ by")]
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     results["optimizer"] = {}
@@ -372,7 +372,7 @@ def layout(arguments, results):
             for side, seconds in sides.items():
                 times[network][side] += [seconds] * (turn > 0)
     program.end()
-    print(f"\nForward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns; rule {program.started['name']}")
+    print(f"\nForward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, alternating; rule {program.started['name']}")
     rows = [("", "contiguous ms", "spread", "channels_last ms", "spread", "contiguous / channels_last", "from", "to", "rule", "agrees")]
     for network, sides in times.items():
         plain, last = sides["contiguous"], sides["channels_last"]
@@ -394,8 +394,8 @@ def choice(arguments, results):
     blocks = [program.block(arguments.steps)["seconds"] for _ in range(arguments.blocks)]
     program.end()
     seconds = [statistics.median(block[way] for block in blocks) for way in range(len(ways))]
-    print(f"\nWays of computing a step, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns")
-    rows = [("budget MiB", "chosen", "ms", "quickest that fits", "ms", "chosen / quickest")]
+    print(f"\nWays of computing a step, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, alternating")
+    rows = [("budget MiB", "chosen", "ms", "fastest that fits", "ms", "chosen / fastest")]
     ratios = []
     for one in chosen:
         fits = [way for way in range(len(ways)) if ways[way]["bytes"] <= one["budget"]]
@@ -403,7 +403,7 @@ def choice(arguments, results):
         ratios.append(statistics.median(block[one["way"]] / block[best] for block in blocks))  # in the same turn
         rows.append((f"{one['budget'] / 2**20:.1f}", ways[one["way"]]["name"], f"{1000 * seconds[one['way']]:.1f}", ways[best]["name"], f"{1000 * seconds[best]:.1f}", f"{ratios[-1]:.3f}"))
     table(rows)
-    print(f"  chosen / quickest: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}; the aims are 1.05 and 1.2")
+    print(f"  chosen / fastest: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}; the aims are 1.05 and 1.2")
     results["choice"] = {"ways": ways, "chosen": chosen, "seconds": seconds, "ratios": ratios}
 
 
@@ -420,7 +420,7 @@ def dropout(arguments, results):
             for side, seconds in sides.items():
                 times.setdefault(name, {}).setdefault(side, []).extend([seconds] * (turn > 0))
     program.end()
-    print(f"\nDropout forward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {10 * arguments.steps} steps, in turns")
+    print(f"\nDropout forward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {10 * arguments.steps} steps, alternating")
     rows = [("", "retort ms", "spread", "torch ms", "spread", "retort / torch", "from", "to", "retort keeps", "torch keeps")]
     for name, sides in times.items():
         ratios = sorted(a / b for a, b in zip(sides["retort"], sides["torch"]))
@@ -438,7 +438,7 @@ def budget(arguments, results):
     program.block(1)
     blocks = [program.block(arguments.steps)["seconds"] for _ in range(arguments.blocks)]
     program.end()
-    print(f"\nTraining step under a budget, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns")
+    print(f"\nTraining step under a budget, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, alternating")
     rows = [("", "retort ms", "spread", "torch ms", "spread", "returning ms", "spread", "retort / torch", "from", "to")]
     for name in blocks[0]:
         sides = {side: [block[name][side] for block in blocks] for side in ("retort", "torch", "returning")}
@@ -457,7 +457,7 @@ def checkpoint(arguments, results):
         blocks = [program.block() for _ in range(arguments.blocks + 1)][1:]
         program.end()
     size = blocks[0]["bytes"]
-    print(f"\nCheckpoint of {millions} million weights with Adam's moments, {size / 2**30:.2f} GiB: {arguments.blocks} of each, in turns")
+    print(f"\nCheckpoint of {millions} million weights with Adam's moments, {size / 2**30:.2f} GiB: {arguments.blocks} of each, alternating")
     rows = [("", "s", "spread", "GiB/s", "of the bare")]
     for name, bare in (("save", "write"), ("write", "write"), ("load", "read"), ("read", "read")):
         values = [block["seconds"][name] for block in blocks]
@@ -478,9 +478,9 @@ def weights(arguments, results):
         for program in (ours, peer):
             program.end()
     if any(abs(own["sums"][name] - other["sums"][name]) > 1e-3 for own, other in blocks for name in own["sums"]):
-        sys.exit("bench: the two sides read other numbers")
+        sys.exit("bench: the two sides read different numbers")
     size = peer.started["bytes"]
-    print(f"\nReading {size / 2**30:.2f} GiB of weights, retort with their SHA-256: {arguments.blocks} of each, in turns")
+    print(f"\nReading {size / 2**30:.2f} GiB of weights, retort with their SHA-256: {arguments.blocks} of each, alternating")
     rows = [("", "s", "spread", "retort s", "spread", "retort / it", "from", "to")]
     for name in ("safetensors", "zip", "stream"):
         own = [block["seconds"][name] for block, _ in blocks]

@@ -116,7 +116,7 @@ def accelerate(training):
 
 def composer(training):
     """Composer's device_train_microbatch_size="auto", reimplemented: after an out-of-memory error, the parts of the batch are
-    halved, and the batch is started again. Its own code needs CUDA's error, and another version of torch."""
+    halved, and the batch is started again. Composer's own code needs CUDA errors and another version of torch."""
     network = training.network()
     optimizer = training.optimizer(network)
 

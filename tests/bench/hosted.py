@@ -56,7 +56,7 @@ CASES = {"resnet18, 8 images of 128": ("resnet18", 128, 8), "two convolutions, 1
 
 
 def hosted_steps(folder, network, side, batch, environment):
-    """Returns the seconds between the records of two steps in the second epoch, whose images are in memory."""
+    """Returns the seconds between the records of two steps in the second epoch, which reads images from memory."""
     run = Path(tempfile.mkdtemp(dir=folder))
     (folder / "recipe.yaml").write_text(RECIPE.format(network=network, side=side, batch=batch))
     command = [str(ROOT / "build/bin/retort"), "run", "recipe.yaml", f"run.dir={run}", f"python={sys.executable}", "-q", "--no-reuse"]
@@ -125,7 +125,7 @@ def hosted(arguments, results):
         cells = [cell for name, values in blocks.items() for cell in (f"{medians[name]:.2f}", f"{spread(values):.0%}")]
         rows.append((title, *cells, f"{medians['hosted'] / medians['Python']:.3f}"))
         results["hosted"][title] = blocks
-    print(f"\nSteps of networks that Python makes, {arguments.threads} threads: {arguments.blocks} processes of {STEPS} steps each, in turns")
+    print(f"\nTraining steps of Python networks, {arguments.threads} threads: {arguments.blocks} processes of {STEPS} steps each, alternating")
     table(rows)
 
 

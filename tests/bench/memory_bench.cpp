@@ -54,8 +54,8 @@ std::int64_t reserved(const TowerTraining& training, int steps) {
   return pool.peak_reserved();
 }
 
-/// Returns how much the process grows at its peak. What kernels allocate only once is allocated
-/// before.
+/// Returns how much the process grows at its peak. Memory that kernels allocate only once is
+/// allocated beforehand and does not count.
 std::int64_t resident(const TowerTraining& training, int steps) {
   TowerTraining small = training;
   small.batch = small.layers = 1;

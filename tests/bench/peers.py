@@ -79,7 +79,7 @@ def peers(arguments, results):
             results["peers"][str(budget)] = all_runs
             rows = [("", "OOMs", "seconds to the first step", "batch", "changed", "gradient of the first step", "peak")]
             rows += [row_of(tool, all_runs[tool], batch, budget) for tool in TOOLS]
-            print(f"\nA budget of {budget / 2**20:.0f} MiB for a batch of {batch} that needs {needs['whole'] / 2**20:.0f}, {runs} runs of each, in turns")
+            print(f"\nA budget of {budget / 2**20:.0f} MiB for a batch of {batch} that needs {needs['whole'] / 2**20:.0f}, {runs} runs of each, alternating")
             table(rows)
             text += f"The requested batch of {batch} needs {needs['whole'] / 2**20:.0f} MiB at once; the budget is {budget / 2**20:.0f} MiB:\n\n" + markdown(rows) + "\n"
             processor = all_runs[TOOLS[1]][0]["processor"]

@@ -53,8 +53,8 @@ class PeersBench {
     labels_ = torch::arange(kBatches * batch_).remainder(classes);
   }
 
-  /// Writes the weights and the data for the peers, and returns how many bytes the whole batch
-  /// needs, and how many the smallest plan.
+  /// Writes the weights and the data for the peers, and returns the bytes that the whole batch and
+  /// the smallest plan need.
   nlohmann::json prepare(const std::filesystem::path& folder) {
     const auto network = model_.build(description_, 1);
     NamedTensors weights;

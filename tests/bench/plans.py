@@ -92,6 +92,6 @@ def plans(arguments, results):
     print("\nPlanned and used memory of the recipes' networks")
     table(rows)
     median = statistics.median(ratios)
-    print(f"  planned / counted: least {min(ratios):.3f} (1 at least), median {median:.3f} ({MEDIAN} at most), worst {max(ratios):.3f} ({WORST} at most)")
+    print(f"  planned / counted: minimum {min(ratios):.3f} (at least 1), median {median:.3f} (at most {MEDIAN}), maximum {max(ratios):.3f} (at most {WORST})")
     if min(ratios) < 1 or median > MEDIAN or max(ratios) > WORST:
         print("  This breaks the promise.")

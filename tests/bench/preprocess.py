@@ -18,7 +18,7 @@ DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(3, 1, 1)
 
 
 def resized(width, height, size):
-    """The size of an image whose shorter side is `size`."""
+    """The size of an image after its shorter side is scaled to `size`."""
     return (size, size * height // width) if width <= height else (size * width // height, size)
 
 

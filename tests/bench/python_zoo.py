@@ -27,7 +27,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models import _registry as registry
 
-SMALL = ("tiny", "nano", "atto", "18", "small", "b0")
 RATE, MOMENTUM, SEED = 0.01, 0.9, 7
 
 NETWORK = '''
@@ -42,8 +41,9 @@ def make(name, num_classes):
     for module in network.modules():  # Retort uses its own dropout masks
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-        elif hasattr(module, "drop_prob"):
-            module.drop_prob = 0.0
+        for rate in ("drop_prob", "drop_rate"):
+            if isinstance(getattr(module, rate, None), float):
+                setattr(module, rate, 0.0)
     log = os.environ.get("ZOO_LOG")
 
     def keep(module, inputs):
@@ -80,18 +80,30 @@ train:
 """
 
 
-def smallest():
-    """Family -> (architecture, side of its images)."""
+def numbers_of_weights(file):
+    """Returns architecture -> its number of weights. They are counted on the Meta device and kept in `file`."""
+    if not file.exists():
+        counts = {}
+        for name in timm.list_models():
+            try:
+                with torch.device("meta"):
+                    network = timm.create_model(name, num_classes=2)
+            except (NotImplementedError, RuntimeError):
+                continue  # computes with numbers when it is created
+            counts[name] = sum(weight.numel() for weight in network.parameters())
+        file.write_text(json.dumps(counts))
+    return json.loads(file.read_text())
+
+
+def smallest(out):
+    """Returns family -> (the architecture with the fewest weights, side of its images)."""
+    counts = numbers_of_weights(out / "weights.json")
     families = {}
-    for family in sorted(registry._module_to_models):
-        best = None
-        for name in sorted(registry._module_to_models[family]):
-            described = timm.models.get_pretrained_cfg(name)
-            side = described.input_size[-1] if described and described.input_size else 224
-            key = (not any(word in name for word in SMALL), side, len(name))
-            if best is None or key < best[0]:
-                best = (key, name, side)
-        families[family] = best[1:]
+    for family, names in sorted(registry._module_to_models.items()):
+        published = sorted(name for name in names if not name.startswith("test_"))  # those are for timm's own tests
+        name = min(published, key=lambda one: counts.get(one, float("inf")))
+        described = timm.models.get_pretrained_cfg(name)
+        families[family] = (name, described.input_size[-1] if described and described.input_size else 224)
     return families
 
 
@@ -223,7 +235,7 @@ def tried(chosen, out, family, name, side):
 
 
 def write(path, result):
-    """Replaces the file in one step, so that an interrupted call does not leave half of it."""
+    """Replaces the file atomically, so that an interrupted call leaves no partial file."""
     path.with_suffix(".new").write_text(json.dumps(result, indent=1))
     path.with_suffix(".new").replace(path)
 
@@ -233,7 +245,7 @@ def results_in(out):
 
 
 def is_done(chosen, result):
-    """Returns whether a result from an earlier call answers what this one asks."""
+    """Returns whether a result from an earlier call covers what this call requests."""
     is_complete = chosen.planned or "fails" in result or "same as Python" in result
     return result["device"] == chosen.device and is_complete
 
@@ -244,10 +256,10 @@ def summarize(results):
     print(f"{len(through)} of {len(results)} families train, in {sum(one['seconds'] for one in results) / 60:.0f} minutes")
     if compared:
         exact, resumed = (sum(one[key] for one in compared) for key in ("same as Python", "same when resumed"))
-        print(f"of {len(compared)} compared, {exact} have the bits of Python, {resumed} the same bits when killed and resumed")
+        print(f"of {len(compared)} compared, {exact} are bit-identical to Python, {resumed} are bit-identical after being killed and resumed")
     for what in ("counted of planned", "tensors of planned") if through else ():
         shares = [one[what] for one in through]
-        print(f"{what}: median {statistics.median(shares):.4f}, least {min(shares):.4f}, most {max(shares):.4f}; "
+        print(f"{what}: median {statistics.median(shares):.4f}, minimum {min(shares):.4f}, maximum {max(shares):.4f}; "
               f"{sum(share > 1 for share in shares)} above 1")
     for one in results:
         if "fails" in one:
@@ -257,7 +269,7 @@ def summarize(results):
         if not one.get("same when resumed", True):
             print(f"{one['family']} ({one['architecture']}) differs when resumed")
         if one.get("counted of planned", 0) > 1:
-            print(f"{one['family']} ({one['architecture']}) needs {one['counted of planned']:.3f} of its plan")
+            print(f"{one['family']} ({one['architecture']}) needs {one['counted of planned']:.3f} times its planned memory")
 
 
 def main():
@@ -267,7 +279,7 @@ def main():
     (out / "zoo_net.py").write_text(NETWORK)
     first, step = chosen.slice
     done = {result["family"] for result in results_in(out) if is_done(chosen, result)}
-    families = {family: one for family, one in smallest().items() if not chosen.only or family in chosen.only}
+    families = {family: one for family, one in smallest(out).items() if not chosen.only or family in chosen.only}
     wanted = {family: families[family] for family in list(families)[first - 1 :: step] if family not in done}
     for side in {side for _, side in wanted.values()}:
         write_photos(out / f"photos-{side}", side)

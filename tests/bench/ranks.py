@@ -252,7 +252,7 @@ def ranks(arguments, results):
         ratios = [f"{medians[RETORT] / medians[other]:.3f}" for other in (DDP, ALONE)]
         rows.append((title, *cells, *ratios, f"{peaks[RETORT]:.0f}", f"{peaks[DDP]:.0f}"))
         results["ranks"][title] = {side: {"milliseconds": times[side], "mebibytes": peaks[side]} for side in sides}
-    print(f"\nSteps of {RANKS} ranks of one thread: {arguments.blocks} trainings of {STEPS} steps each, in turns; the largest process")
+    print(f"\nSteps of {RANKS} ranks of one thread: {arguments.blocks} training runs of {STEPS} steps each, alternating; memory of the largest process")
     table(rows)
     sharded_parameters(arguments, results)
     sharding(results)

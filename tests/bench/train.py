@@ -98,8 +98,8 @@ def train(arguments, results):
             memory = [f"{peaks['retort'] / 1e6:.0f}", f"{peaks['Python'] / 1e6:.0f}", f"{peaks['retort'] / peaks['Python']:.2f}"]
             rows.append((title, f"{load} busy", *cells, f"{medians['retort'] / medians['Python']:.3f}", *memory, *(f"{share:.0%}" for share in shares)))
         difference = max(abs(a - b) / abs(b) for a, b in zip(losses["retort"], losses["Python"]))
-        notes.append(f"  {title}: loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most {difference:.1e} of it")
+        notes.append(f"  {title}: loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most a relative {difference:.1e}")
         results["train"][title] = {"blocks": {f"{side}, {load} busy": value for (side, load), value in blocks.items()}, "losses": losses, "counted": counted}
-    print(f"\nTraining steps, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns; 'of sgemm': operations a second as a share of the product of two 2048 × 2048 matrices")
+    print(f"\nTraining steps, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, alternating; 'of sgemm': operations per second, relative to the product of two 2048 × 2048 matrices")
     table(rows)
     print("\n".join(notes))

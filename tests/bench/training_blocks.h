@@ -14,7 +14,7 @@
 #include "stages/machine/cpu_pool.h"
 #include "tests/bench/blocks.h"
 
-/// While it exists, tensors are allocated as in the worker; it must be created first.
+/// During its lifetime, tensors are allocated as in the worker. Must be created first.
 struct WorkerMemory {
   stages::CpuPool pool;
   stages::CountingAllocator counter;

@@ -319,7 +319,7 @@ TEST_F(BadInput, PlanAndRunAgreeOnEnvironmentVariables) {
 TEST_F(BadInput, WeightsTruncatedAfterPlanningAreReported) {
   ASSERT_EQ(retort("run r.yaml run.dir=donor ~evaluate -q", folder_.path()).exit, 0);
   ASSERT_EQ(retort("export donor --out base -q", folder_.path()).exit, 0);
-  // A worker whose weights are truncated when it receives "go", after planning.
+  // A worker that finds truncated weights when it receives "go", after planning.
   const fs::path bin = folder_ / "installed/bin";
   fs::create_directories(bin);
   fs::copy_file(RETORT_BINARY_DIR "/bin/retort", bin / "retort");

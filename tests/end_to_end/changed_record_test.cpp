@@ -1,5 +1,5 @@
-// End-to-end tests of resuming or evaluating a run whose data, recipe, checkpoints or environment
-// have changed since it was recorded.
+// End-to-end tests of resuming or evaluating a run after its data, recipe, checkpoints or
+// environment have changed.
 
 #include <filesystem>
 #include <regex>

@@ -1,5 +1,5 @@
-// End-to-end tests of CLIP with adapters, from training to the folders of other libraries, and of
-// CLIP models without a run. The towers are small, with random weights.
+// End-to-end tests of CLIP with adapters, from training to exported folders for other libraries,
+// and of predictions with CLIP models that have no run. The towers are small, with random weights.
 
 #include <filesystem>
 #include <sstream>

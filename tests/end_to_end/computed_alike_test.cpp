@@ -139,7 +139,7 @@ std::vector<Training> trainings() {
   return all;
 }
 
-class ComputedAlike : public testing::TestWithParam<Training> {
+class EquivalentRuns : public testing::TestWithParam<Training> {
  protected:
   void SetUp() override {
     const Ended made = retort(GetParam().made, folder_.path());
@@ -160,8 +160,8 @@ class ComputedAlike : public testing::TestWithParam<Training> {
         "evaluate: {bootstrap: 20}\n");
   }
 
-  /// What a run measured, by node, name and step, except time and memory; and the epoch whose
-  /// weights were evaluated.
+  /// What a run measured, by node, name and step, except time and memory; and the epoch of the
+  /// evaluated weights.
   using Measured = std::map<std::tuple<std::string, std::string, std::int64_t>, double>;
   Measured run(const std::string& name, const std::string& overrides) {
     const Ended ended = retort(
@@ -233,7 +233,7 @@ class ComputedAlike : public testing::TestWithParam<Training> {
   TemporaryFolder folder_;
 };
 
-TEST_P(ComputedAlike, MetricsAndKeptWeightsDependOnlyOnTheRecipe) {
+TEST_P(EquivalentRuns, MetricsAndKeptWeightsDependOnlyOnTheRecipe) {
   const Measured plain = run("plain", "data.loader.workers=0");
   if (HasFailure()) return;
   ASSERT_FALSE(plain.empty());
@@ -243,7 +243,7 @@ TEST_P(ComputedAlike, MetricsAndKeptWeightsDependOnlyOnTheRecipe) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ComputedAlike, testing::ValuesIn(trainings()),
+INSTANTIATE_TEST_SUITE_P(All, EquivalentRuns, testing::ValuesIn(trainings()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

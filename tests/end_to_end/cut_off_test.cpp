@@ -49,7 +49,7 @@ json steady(json document) {
   return document;
 }
 
-class CutOff : public testing::Test {
+class InterruptedWrites : public testing::Test {
  protected:
   void SetUp() override {
     if (folder_.is_made()) return;
@@ -271,7 +271,7 @@ class LastPointers {
   LastSave is_of_last_save_;
 };
 
-TEST_F(CutOff, BestCheckpointIsTheLastOne) {
+TEST_F(InterruptedWrites, BestCheckpointIsTheLastOne) {
   ASSERT_EQ(run("training.yaml").exit, 0);
   EXPECT_EQ(file_text(folder_ / "work/run/nodes/train/checkpoints/best"), "step-00000003\n");
   const auto first = results();
@@ -279,19 +279,19 @@ TEST_F(CutOff, BestCheckpointIsTheLastOne) {
   expect_whole(first);
 }
 
-TEST_F(CutOff, ResumesAfterAllProcessesAreKilledDuringTheLastSave) {
+TEST_F(InterruptedWrites, ResumesAfterAllProcessesAreKilledDuringTheLastSave) {
   kill_all_before("training.yaml", LastSave());
 }
-TEST_F(CutOff, WorkerKilledWhileSettingLastPointersIsRestarted) {
+TEST_F(InterruptedWrites, WorkerKilledWhileSettingLastPointersIsRestarted) {
   strike("training.yaml", "kill", LastPointers(), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_F(CutOff, ResumesAfterSettingTheLastPointersFails) {
+TEST_F(InterruptedWrites, ResumesAfterSettingTheLastPointersFails) {
   strike("training.yaml", std::to_string(EIO), LastPointers());
 }
 
 /// All calls, in shares that can run in parallel.
-class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
+class DeepInterruptedWrites : public InterruptedWrites, public testing::WithParamInterface<int> {
  public:
   static constexpr int kShares = 8;
 
@@ -304,15 +304,16 @@ class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
     return [program](const Call& call) { return call.program == program && is_mine(call); };
   }
 };
-INSTANTIATE_TEST_SUITE_P(Deep, DeepCutOff, testing::Range(0, DeepCutOff::kShares));
+INSTANTIATE_TEST_SUITE_P(Deep, DeepInterruptedWrites,
+                         testing::Range(0, DeepInterruptedWrites::kShares));
 
-TEST_P(DeepCutOff, ResumesTrainingAfterAllProcessesAreKilled) {
+TEST_P(DeepInterruptedWrites, ResumesTrainingAfterAllProcessesAreKilled) {
   kill_all_before("training.yaml", is_mine);
 }
-TEST_P(DeepCutOff, ResumesEnsembleAfterAllProcessesAreKilled) {
+TEST_P(DeepInterruptedWrites, ResumesEnsembleAfterAllProcessesAreKilled) {
   kill_all_before("ensemble.yaml", is_mine);
 }
-TEST_P(DeepCutOff, ResumesWithCachedFeaturesAfterAllProcessesAreKilled) {
+TEST_P(DeepInterruptedWrites, ResumesWithCachedFeaturesAfterAllProcessesAreKilled) {
   kill_all_before(
       "finetune data=image_folder model=linear_probe model/backbone=tiny "
       "model.backbone.num_hidden_layers=1 data.root=photos data.image_size=28 "
@@ -320,23 +321,23 @@ TEST_P(DeepCutOff, ResumesWithCachedFeaturesAfterAllProcessesAreKilled) {
       "train.checkpoint.every.steps=1",
       is_mine);
 }
-TEST_P(DeepCutOff, ResumesTrainingAfterTheWorkerIsKilled) {
+TEST_P(DeepInterruptedWrites, ResumesTrainingAfterTheWorkerIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"));
 }
-TEST_P(DeepCutOff, RestartsTheWorkerAfterItIsKilled) {
+TEST_P(DeepInterruptedWrites, RestartsTheWorkerAfterItIsKilled) {
   strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto",
          /*goes_on_by_itself=*/true);
 }
-TEST_P(DeepCutOff, ResumesAfterSystemCallsOfTheWorkerFail) {
+TEST_P(DeepInterruptedWrites, ResumesAfterSystemCallsOfTheWorkerFail) {
   strike("training.yaml", std::to_string(EIO), of("retort-worker"));
 }
-TEST_P(DeepCutOff, ResumesAfterTheWorkerFillsTheDisk) {
+TEST_P(DeepInterruptedWrites, ResumesAfterTheWorkerFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort-worker"));
 }
-TEST_P(DeepCutOff, ResumesAfterSystemCallsOfRetortFail) {
+TEST_P(DeepInterruptedWrites, ResumesAfterSystemCallsOfRetortFail) {
   strike("training.yaml", std::to_string(EIO), of("retort"));
 }
-TEST_P(DeepCutOff, ResumesAfterRetortFillsTheDisk) {
+TEST_P(DeepInterruptedWrites, ResumesAfterRetortFillsTheDisk) {
   strike("training.yaml", std::to_string(ENOSPC), of("retort"));
 }
 

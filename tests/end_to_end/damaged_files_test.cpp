@@ -1,5 +1,5 @@
-// End-to-end tests of records whose files are damaged or are not regular files: every verb reports
-// it, and none hangs, crashes or reports an internal error.
+// End-to-end tests of records with files that are damaged or are not regular files: every verb
+// reports them, and none hangs, crashes or reports an internal error.
 
 #include <sys/stat.h>
 

@@ -70,7 +70,7 @@ TEST_P(DataSets, MissingFilesAreReported) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-TEST(CarListing, CanBeTrainedOnAsPublished) {
+TEST(CarListing, PublishedLayoutCanBeTrainedOn) {
   const TemporaryFolder folder;
   const std::filesystem::path root = folder / "listing";
   std::filesystem::create_directory(root);
@@ -99,9 +99,9 @@ void PrintTo(const MadeFor& made, std::ostream* out) {
   *out << made.data << " for " << made.recipe;
 }
 
-class MadeData : public testing::TestWithParam<MadeFor> {};
+class GeneratedData : public testing::TestWithParam<MadeFor> {};
 
-TEST_P(MadeData, WorksWithTheDefaultsOfItsRecipe) {
+TEST_P(GeneratedData, WorksWithTheDefaultsOfItsRecipe) {
   const TemporaryFolder folder;
   const Ended made = retort("data make " + GetParam().data + " --out made -q", folder.path());
   ASSERT_EQ(made.exit, 0) << made.err;
@@ -111,7 +111,7 @@ TEST_P(MadeData, WorksWithTheDefaultsOfItsRecipe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, MadeData,
+    All, GeneratedData,
     testing::Values(
         MadeFor{"image_folder", "classify"},
         MadeFor{"image_folder", std::string("clip_flowers ") + kSmallClip},
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
       return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' '));
     });
 
-TEST(MadeDataTable, CoversEveryDataKind) {
+TEST(GeneratedDataTable, CoversEveryDataKind) {
   const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
   for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
                            "aptos_2019", "eyepacs_2015", "fundus_folders"})

@@ -37,7 +37,7 @@ class DoctorDeterminism : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(folder_ / "outputs"));
     return ended;
   }
-  /// An installation whose worker computes different bits in every process.
+  /// An installation with a worker that computes different bits in every process.
   std::string unsteady_program() {
     std::filesystem::create_directories(folder_ / "unsteady/bin");
     std::filesystem::copy(RETORT_BINARY_DIR "/bin/retort", folder_ / "unsteady/bin/retort");

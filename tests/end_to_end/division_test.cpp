@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class DivisionOfARun : public testing::Test {
+class RecordedSplit : public testing::Test {
  protected:
   void SetUp() override {
     if (folder_.is_made()) return;
@@ -71,7 +71,7 @@ class DivisionOfARun : public testing::Test {
   int evaluations_ = 0;
 };
 
-TEST_F(DivisionOfARun, EvaluationUsesTheRecordedTestPart) {
+TEST_F(RecordedSplit, EvaluationUsesTheRecordedTestPart) {
   ASSERT_EQ(train("a").exit, 0);
   EXPECT_TRUE(fs::exists(folder_ / "a/nodes/data/division.gz"));
   add_photos();
@@ -87,7 +87,7 @@ TEST_F(DivisionOfARun, EvaluationUsesTheRecordedTestPart) {
   EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 test images"));
 }
 
-TEST_F(DivisionOfARun, TestingOnTrainedImagesNeedsPermission) {
+TEST_F(RecordedSplit, TestingOnTrainingImagesNeedsPermission) {
   ASSERT_EQ(train("a").exit, 0);
   for (const char* const change :
        {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
@@ -101,7 +101,7 @@ TEST_F(DivisionOfARun, TestingOnTrainedImagesNeedsPermission) {
   }
 }
 
-TEST_F(DivisionOfARun, CopiedImagesAreRecognized) {
+TEST_F(RecordedSplit, CopiedImagesAreRecognized) {
   ASSERT_EQ(train("a").exit, 0);
   fs::copy(folder_ / "photos", folder_ / "copy", fs::copy_options::recursive);
   const Ended all = evaluate("a", "data.root=copy");
@@ -112,7 +112,7 @@ TEST_F(DivisionOfARun, CopiedImagesAreRecognized) {
   EXPECT_EQ(tested(), predictions("a"));
 }
 
-TEST_F(DivisionOfARun, ImagesSeenByWarmStartWeightsCountAsTrained) {
+TEST_F(RecordedSplit, ImagesSeenByWarmStartWeightsCountAsTrainingImages) {
   ASSERT_EQ(train("a").exit, 0);
   const std::string from_a = "train.warm_start=a ";
   const Ended same = train("same", "", from_a);
@@ -127,7 +127,7 @@ TEST_F(DivisionOfARun, ImagesSeenByWarmStartWeightsCountAsTrained) {
   EXPECT_THAT(evaluated.err, HasSubstr("error[E0612]: the model was trained on "));
 }
 
-TEST_F(DivisionOfARun, MissingImageStopsEvaluation) {
+TEST_F(RecordedSplit, MissingImageStopsEvaluation) {
   ASSERT_EQ(train("a").exit, 0);
   const fs::path gone = photos().front();
   fs::remove(gone);
@@ -136,7 +136,7 @@ TEST_F(DivisionOfARun, MissingImageStopsEvaluation) {
   EXPECT_THAT(ended.err, HasSubstr("error[E0807]: "));
 }
 
-TEST_F(DivisionOfARun, RunThatTestsOnItsTrainingPartIsRejected) {
+TEST_F(RecordedSplit, RunThatTestsOnItsTrainingPartIsRejected) {
   const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
   EXPECT_EQ(ended.exit, 65) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model was trained on 18 of the 18 "));
@@ -145,7 +145,7 @@ TEST_F(DivisionOfARun, RunThatTestsOnItsTrainingPartIsRejected) {
   EXPECT_EQ(validation.exit, 0) << validation.err;
 }
 
-TEST_F(DivisionOfARun, RerunUsesTheSameDivision) {
+TEST_F(RecordedSplit, RerunUsesTheSameSplit) {
   ASSERT_EQ(train("a").exit, 0);
   add_photos();
   const Ended again = retort("runs rerun a run.dir=b --force", folder_.path());
@@ -154,7 +154,7 @@ TEST_F(DivisionOfARun, RerunUsesTheSameDivision) {
   EXPECT_TRUE(weights("b") == weights("a"));
 }
 
-TEST_F(DivisionOfARun, ResumedRunUsesTheSameDivision) {
+TEST_F(RecordedSplit, ResumedRunUsesTheSameSplit) {
   ASSERT_EQ(train("whole").exit, 0);
   EXPECT_NE(train("a", "retort-worker/step:3:kill_both").exit, 0);
   add_photos();

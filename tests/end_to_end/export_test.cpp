@@ -1,5 +1,5 @@
-// End-to-end tests of `retort export`: the files exist, and the libraries that they are for compute
-// the same results from them.
+// End-to-end tests of `retort export`: the files exist, and the target libraries compute the same
+// results from them.
 
 #include <cstdlib>
 #include <fstream>

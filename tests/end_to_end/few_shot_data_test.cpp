@@ -54,7 +54,7 @@ TEST_F(FewShotData, CanBeReadFromListsAndTables) {
   EXPECT_THAT(log(), HasSubstr("test: 18 images of 3 classes, from test.csv"));
 }
 
-TEST_F(FewShotData, BirdsAreReadAsFetched) {
+TEST_F(FewShotData, DownloadedBirdsCanBeRead) {
   make("cub200 --out dataset/CUB --classes 12");
   const Ended birds = run("data=cub_few_shot data.validation=null");
   EXPECT_EQ(birds.exit, 0) << birds.err;

@@ -41,8 +41,8 @@ class FineTuning : public testing::Test {
             name + ' ' + more,
         folder_.path());
   }
-  /// Trains a kind of model in a run with its name, which tests share, unless that run exists.
-  /// Returns what training printed.
+  /// Trains a kind of model in a run named after it, unless another test has done so. Returns what
+  /// training printed.
   const Ended& trained(const std::string& model) {
     static std::map<std::string, Ended> ended;
     if (!fs::exists(folder_ / model)) {

@@ -45,7 +45,7 @@ class LaunchedRanks : public testing::Test {
   /// One process that a launcher starts.
   struct Launched {
     std::string arguments;       // of retort
-    std::string variables = "";  // more of them, in shell syntax
+    std::string variables = "";  // extra environment variables, in shell syntax
   };
   /// Starts all ranks at once, as torchrun does, and waits for them.
   std::vector<Ended> launch(const std::vector<Launched>& ranks) const {
@@ -108,9 +108,9 @@ TEST_F(LaunchedRanks, ReportTheErrorFromAnotherRank) {
       launch({{std::string(kTraining) + "failed"},
               {std::string(kTraining) + "failed", "RETORT_FAULT=retort-worker-1/step:2:fail"}});
   EXPECT_EQ(ended[0].exit, 1);
-  EXPECT_THAT(ended[0].err, HasSubstr("rank 1: this step was set to fail"));
+  EXPECT_THAT(ended[0].err, HasSubstr("rank 1: a test requested that this step fail"));
   EXPECT_EQ(ended[1].exit, 1);
-  EXPECT_THAT(ended[1].err, HasSubstr("rank 1: this step was set to fail"));
+  EXPECT_THAT(ended[1].err, HasSubstr("rank 1: a test requested that this step fail"));
 }
 
 TEST_F(LaunchedRanks, StopTogether) {

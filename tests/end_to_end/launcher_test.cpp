@@ -1,4 +1,4 @@
-// End-to-end tests of sweeps whose trials are started by imitations of cluster commands.
+// End-to-end tests of sweeps that start their trials with fake cluster commands.
 
 #include <filesystem>
 

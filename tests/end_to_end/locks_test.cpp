@@ -1,4 +1,4 @@
-// End-to-end tests of concurrent work on a run on a file system without locks.
+// End-to-end tests of several processes that work on one run, on a file system without locks.
 
 #include <filesystem>
 #include <sstream>

@@ -143,7 +143,7 @@ TEST_F(MultiLabelRuns, SingleLabelStagesAreRejectedBeforeTheyRun) {
   const Ended ended =
       retort("validate multi_label data.root=photos train=from_scratch", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("train it with train.multi_label"));
+  EXPECT_THAT(ended.err, HasSubstr("use train.multi_label"));
   const Ended other =
       retort("validate classify data.root=photos train=multi_label", folder_.path());
   EXPECT_EQ(other.exit, 78);

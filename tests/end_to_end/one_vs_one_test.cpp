@@ -151,7 +151,7 @@ TEST_F(OneVsOne, TrialsOfASweepTrainPairs) {
 }
 
 // Kills a run between pairs, within one, and while weights are written.
-TEST_F(OneVsOne, RunKilledAtSomePointsResumesToTheSameResult) {
+TEST_F(OneVsOne, RunKilledAtSampledPointsResumesToTheSameResult) {
   const auto whole = networks("whole");
   std::vector<std::string> faults = {"step:9", "rename:40", "sync:90"};
   if (std::getenv("RETORT_DEEP"))

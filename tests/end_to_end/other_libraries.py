@@ -73,7 +73,7 @@ def compare(a, b):
     other = [name for name in a if name in b and not name.startswith(("head.", "classifier."))
              and not torch.equal(a[name], b[name])]
     if missing or other:
-        sys.exit(f"missing: {missing}, other values: {other}")
+        sys.exit(f"missing: {missing}, different values: {other}")
     print(f"{len(a)} tensors are the same")
 
 

@@ -40,8 +40,8 @@ class Plan : public testing::Test {
   std::int64_t needs(const std::string& more = "") {
     return answer(more).at("plans").at(0).at("needed");
   }
-  /// Checks that each alternative in a plan needs as much memory as the plan states. Of more than
-  /// `most` alternatives, checks only `most`, evenly spaced, since each takes a command.
+  /// Checks that each alternative in a plan needs as much memory as the plan states. Checks at most
+  /// `most` alternatives, evenly spaced, since each takes a command.
   void expect_stated_needs(const std::string& cut, std::size_t most) {
     SCOPED_TRACE(cut);
     json offered = answer(cut).at("plans").at(0).at("alternatives");

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Trained : public testing::Test {
+class CommandsOnATrainedRun : public testing::Test {
  protected:
   void SetUp() override {
     if (folder_.is_made()) return;
@@ -61,7 +61,7 @@ class Trained : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Trained, SecondEvaluationMatchesAndLeavesTheRunUnchanged) {
+TEST_F(CommandsOnATrainedRun, SecondEvaluationMatchesAndLeavesTheRunUnchanged) {
   const auto before = all_of("run");
   const Ended ended = retort("evaluate run run.dir=again", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -81,7 +81,7 @@ TEST_F(Trained, SecondEvaluationMatchesAndLeavesTheRunUnchanged) {
   EXPECT_THAT(resumed.err, HasSubstr("error[E0806]: 'again' is an evaluation of '"));
 }
 
-TEST_F(Trained, EvaluationAcceptsOtherDataMetricsAndCheckpoints) {
+TEST_F(CommandsOnATrainedRun, EvaluationAcceptsOtherDataMetricsAndCheckpoints) {
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 3 --per-class 20 --size 40 --seed 6 -q",
              folder_.path())
@@ -101,7 +101,7 @@ TEST_F(Trained, EvaluationAcceptsOtherDataMetricsAndCheckpoints) {
               HasSubstr("data.root=others"));
 }
 
-TEST_F(Trained, AnotherFolderIsEvaluatedInFullByDefault) {
+TEST_F(CommandsOnATrainedRun, AnotherFolderIsEvaluatedInFullByDefault) {
   ASSERT_EQ(
       retort("data make image_folder --out others --classes 3 --per-class 10 --size 32 --seed 6 -q",
              folder_.path())
@@ -124,7 +124,7 @@ TEST_F(Trained, AnotherFolderIsEvaluatedInFullByDefault) {
   EXPECT_THAT(file_text(folder_ / "all/.retort/overrides.yaml"), HasSubstr("data.split={train: 0"));
 }
 
-TEST_F(Trained, EvaluationRejectsIncompatibleOptions) {
+TEST_F(CommandsOnATrainedRun, EvaluationRejectsIncompatibleOptions) {
   const Ended model = retort("evaluate run model.hidden_size=64 train.epochs=9", folder_.path());
   EXPECT_EQ(model.exit, 78);
   EXPECT_THAT(model.err,
@@ -138,7 +138,7 @@ TEST_F(Trained, EvaluationRejectsIncompatibleOptions) {
               HasSubstr("'image' is [3,36,36] in the test set, but was [3,24,24] in training"));
 }
 
-TEST_F(Trained, DamagedWeightsAreRejectedAndResumeRecreatesThem) {
+TEST_F(CommandsOnATrainedRun, DamagedWeightsAreRejectedAndResumeRecreatesThem) {
   const std::string checkpoints = "run/nodes/train/checkpoints/";
   const std::string best = file_text(folder_ / (checkpoints + "best"));
   const fs::path weights =
@@ -167,7 +167,7 @@ TEST_F(Trained, DamagedWeightsAreRejectedAndResumeRecreatesThem) {
   EXPECT_EQ(retort("predict run photos -q", folder_.path()).exit, 0);
 }
 
-TEST_F(Trained, ResumeRecreatesMissingFilesOfAFinishedRun) {
+TEST_F(CommandsOnATrainedRun, ResumeRecreatesMissingFilesOfAFinishedRun) {
   const fs::path nodes = folder_ / "run/nodes";
   const auto before = all_of("run/nodes");
   for (const char* gone : {"train/checkpoints", "train", "evaluate/predictions.csv", "evaluate",
@@ -188,7 +188,7 @@ TEST_F(Trained, ResumeRecreatesMissingFilesOfAFinishedRun) {
   }
 }
 
-TEST_F(Trained, CopiedRunMatchesTheEvaluationWithoutItsData) {
+TEST_F(CommandsOnATrainedRun, CopiedRunMatchesTheEvaluationWithoutItsData) {
   fs::rename(folder_ / "run", folder_ / "copy");
   fs::rename(folder_ / "photos", folder_ / "pictures");
   const auto before = all_of("copy");
@@ -211,7 +211,7 @@ TEST_F(Trained, CopiedRunMatchesTheEvaluationWithoutItsData) {
   EXPECT_TRUE(all_of("copy") == before);
 }
 
-TEST_F(Trained, PredictionsAreWrittenToAFileOrAsJsonLines) {
+TEST_F(CommandsOnATrainedRun, PredictionsAreWrittenToAFileOrAsJsonLines) {
   const Ended as_json =
       retort("predict run photos --json --batch-size 7 device=cpu", folder_.path());
   ASSERT_EQ(as_json.exit, 0) << as_json.err;
@@ -234,7 +234,7 @@ TEST_F(Trained, PredictionsAreWrittenToAFileOrAsJsonLines) {
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
 }
 
-TEST_F(Trained, UnreadableImagesStopPredictionOrAreSkipped) {
+TEST_F(CommandsOnATrainedRun, UnreadableImagesStopPredictionOrAreSkipped) {
   std::ofstream(folder_ / "photos/aaa.jpg") << "broken";
   std::ofstream(folder_ / "p.csv") << "as it was";
   const Ended stopped = retort("predict run photos --out p.csv", folder_.path());
@@ -252,7 +252,7 @@ TEST_F(Trained, UnreadableImagesStopPredictionOrAreSkipped) {
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
 }
 
-TEST_F(Trained, IgnoredFilesAreReportedByEveryVerb) {
+TEST_F(CommandsOnATrainedRun, IgnoredFilesAreReportedByEveryVerb) {
   std::ofstream(folder_ / "photos/labels.csv") << "x";
   fs::create_directory(folder_ / "photos/.trash");
   const std::string told = "1 file ignored: 1 .csv; 1 hidden folder\n";
@@ -266,7 +266,7 @@ TEST_F(Trained, IgnoredFilesAreReportedByEveryVerb) {
   EXPECT_THAT(retort("predict run photos", folder_.path()).err, HasSubstr("predict: " + told));
 }
 
-TEST_F(Trained, ImagesInOtherFormatsAreReportedByEveryVerb) {
+TEST_F(CommandsOnATrainedRun, ImagesInOtherFormatsAreReportedByEveryVerb) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   for (const char* name : {"a.GIF", "b.gif", "c.bmp", "d.TIFF"})
     std::ofstream(first / name) << "GIF89a of sorts";
@@ -289,7 +289,7 @@ TEST_F(Trained, ImagesInOtherFormatsAreReportedByEveryVerb) {
           "4 files have the names of images in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff\n"));
 }
 
-TEST_F(Trained, OnCorruptAppliesToFilesThatAreNotImages) {
+TEST_F(CommandsOnATrainedRun, OnCorruptAppliesToFilesThatAreNotImages) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   std::ofstream(first / "0.jpg") << "GIF89a of sorts";
   const std::string options =
@@ -303,7 +303,7 @@ TEST_F(Trained, OnCorruptAppliesToFilesThatAreNotImages) {
   EXPECT_EQ(skipped.exit, 0) << skipped.err;
 }
 
-TEST_F(Trained, FolderWithSomeOfTheClassesCanBeEvaluated) {
+TEST_F(CommandsOnATrainedRun, FolderWithSomeOfTheClassesCanBeEvaluated) {
   const std::string first = (*fs::directory_iterator(folder_ / "photos")).path().filename();
   fs::create_directory(folder_ / "some");
   fs::copy(folder_ / "photos" / first, folder_ / "some" / first);
@@ -320,7 +320,7 @@ TEST_F(Trained, FolderWithSomeOfTheClassesCanBeEvaluated) {
   EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' instead of '" + first + "s'?"));
 }
 
-TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {
+TEST_F(CommandsOnATrainedRun, WrongInputIsReportedBeforeAnythingIsWritten) {
   fs::create_directory(folder_ / "empty");
   const Ended empty = retort("predict run empty none.jpg --out p.csv", folder_.path());
   EXPECT_EQ(empty.exit, 65);

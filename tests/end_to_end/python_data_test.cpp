@@ -1,4 +1,4 @@
-// End-to-end tests of runs whose dataset is the user's own Python code.
+// End-to-end tests of runs on a dataset that is the user's own Python code.
 
 #include <filesystem>
 #include <sstream>

@@ -129,7 +129,7 @@ TEST_F(DeepDroppingHostedModel, LibraryNetworksAreCertifiedWithDropout) {
   }
 }
 
-TEST_F(DroppingHostedModel, DropoutInCodeThatIsRecomputedOutsideAModuleIsLeftToTorch) {
+TEST_F(DroppingHostedModel, DropoutInCodeRecomputedOutsideAModuleIsLeftToTorch) {
   trust(
       "my_net.py",
       net("        x = torch.utils.checkpoint.checkpoint(lambda x: F.dropout(x * self.scale, 0.3, "

@@ -173,14 +173,14 @@ class MeasuredPlan : public testing::Test {
 /// Every command imports torch, which takes seconds.
 class DeepMeasuredPlan : public MeasuredPlan {};
 
-TEST_F(MeasuredPlan, CodeThatNeedsValuesOrDrawsIsMeasuredAndLocated) {
+TEST_F(MeasuredPlan, CodeThatNeedsTensorValuesOrRandomNumbersIsMeasuredAndLocated) {
   const std::string draws = "        x = F.dropout2d(x, 0.1, self.training)\n";
   EXPECT_THAT(
       expect_measured(kItem + draws, "item()"),
       AllOf(HasSubstr("the network draws random numbers on its own"), HasSubstr("(my_net.py:21)")));
 }
 
-TEST_F(DeepMeasuredPlan, CodeThatReadsValuesInAnyWayIsMeasuredAndLocated) {
+TEST_F(DeepMeasuredPlan, CodeThatReadsTensorValuesInAnyWayIsMeasuredAndLocated) {
   expect_measured("        x = x * 2 if x.mean() > 0 else x\n", "item()");
   expect_measured("        x = x + x[x > 0].sum()\n", "nonzero");
   expect_measured("        x = x + torch.from_numpy(x.detach().numpy() * 1)\n", "meta");

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 using ExactHostedModel = HostedModel;
 
-TEST_F(ExactHostedModel, OwnRandomNumbersAreDetectedAndTheSameInRecomputedBlocks) {
+TEST_F(ExactHostedModel, NetworkRandomNumbersAreDetectedAndRepeatedInRecomputedBlocks) {
   trust("my_net.py", net("        if self.training: x = x + 0.1 * torch.rand_like(x)\n"));
   const Ended kept = train("memory.activation_checkpointing=none", "kept");
   ASSERT_EQ(kept.exit, 0) << kept.err;
@@ -41,7 +41,7 @@ TEST_F(DeepHostedModel, NetworkRandomNumbersAreTheSameAfterResuming) {
   EXPECT_TRUE(weights("whole") == weights("run"));
 }
 
-TEST_F(ExactHostedModel, OwnRandomNumbersRuleOutMicroBatches) {
+TEST_F(ExactHostedModel, NetworkRandomNumbersRuleOutMicroBatches) {
   const std::string parts = "train.epochs=1 memory.micro_batch=4";
   trust("my_net.py", net("        x = F.dropout2d(x, 0.1, self.training)\n"));
   const Ended drawing = train(parts);

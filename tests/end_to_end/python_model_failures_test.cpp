@@ -122,6 +122,9 @@ TEST_F(DeepHostedModel, InvalidOutputsAreReported) {
               HasSubstr("returned logits of shape (2, 3) for"));
   EXPECT_THAT(returning("torch.zeros(len(x), 7, device=x.device)"),
               HasSubstr("returned 7 logits per sample, but the data needs 3"));
+  EXPECT_THAT(
+      returning("self.fc(torch.zeros(len(x), 2, 4, device=x.device))"),
+      HasSubstr(", 2, 3), but train.supervised needs one number for each sample and class"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3, device=x.device)"),
               HasSubstr("returned outputs that do not depend on its weights"));
   EXPECT_THAT(returning("torch.zeros(len(x), 3)"),

@@ -64,7 +64,7 @@ TEST_F(HostedModel, ModulesAreImportedFromTheRecipesFolder) {
   const Ended again = here("runs rerun ../run run.dir=../again", "", "elsewhere");
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("again") == weights("run"));
-  // A trusted module can be the entry, and not only an import.
+  // A trusted module can also be the entry itself, not just an import.
   trust("sub/other_net.py", helped);
   EXPECT_EQ(run("module", "model.entry=other_net:make").exit, 0);
   EXPECT_THAT(run("file", "model.entry=other_net.py:make").err,
@@ -89,8 +89,8 @@ TEST_F(DeepHostedModel, TrialsAndResumedRunsImportFromTheRecipesFolder) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
 }
 
-/// Tests of one run, which the first of them makes. The network imports trusted files and writes
-/// the types of its blocks' outputs to the file `seen`; one block is in bf16 and has its own
+/// Tests that share one run, which the first test makes. The network imports trusted files and
+/// writes the types of its blocks' outputs to the file `seen`; one block is in bf16 and has its own
 /// learning rate.
 class HostedModelRun : public HostedModel {
  protected:

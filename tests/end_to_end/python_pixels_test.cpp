@@ -22,7 +22,7 @@ constexpr const char* kConfig =
     "        self.pretrained_cfg = {'input_size': (3, 20, 20), 'mean': (0.5, 0.25, 0.125), 'std': "
     "(0.25, 0.5, 1)}\n";
 
-class PixelsOfHostedModel : public HostedModel {
+class HostedModelPixels : public HostedModel {
  protected:
   /// The options of the data in a run's record.
   json data_of(const std::string& name) const {
@@ -33,7 +33,7 @@ class PixelsOfHostedModel : public HostedModel {
   }
 };
 
-TEST_F(PixelsOfHostedModel, RunRecordsWhatTheNetworkSays) {
+TEST_F(HostedModelPixels, RunRecordsTheNetworksImageSettings) {
   trust("my_net.py", net("", kConfig));
   const Ended run = train(std::string(kAuto) + "train.epochs=1");
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -55,7 +55,7 @@ TEST_F(PixelsOfHostedModel, RunRecordsWhatTheNetworkSays) {
                         "[/data/image_size]"));
 }
 
-TEST_F(PixelsOfHostedModel, ExplicitValueIsKept) {
+TEST_F(HostedModelPixels, ExplicitValueIsKept) {
   trust("my_net.py", net("", kConfig));
   const Ended planned = here("plan own.yaml data.image_size=24 data.normalize=auto --json python=" +
                              python_->string());
@@ -64,7 +64,7 @@ TEST_F(PixelsOfHostedModel, ExplicitValueIsKept) {
                                  Not(HasSubstr("data.image_size"))));
 }
 
-TEST_F(PixelsOfHostedModel, NetworkThatDoesNotSayIsAnError) {
+TEST_F(HostedModelPixels, NetworkWithoutImageSettingsIsAnError) {
   trust("my_net.py", net());
   const Ended run = train(kAuto);
   EXPECT_EQ(run.exit, 78) << run.err;
@@ -79,14 +79,14 @@ TEST_F(PixelsOfHostedModel, NetworkThatDoesNotSayIsAnError) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(PixelsOfHostedModel, MalformedConfigSaysNothing) {
+TEST_F(HostedModelPixels, MalformedConfigIsIgnored) {
   trust("my_net.py",
         net("", "        self.pretrained_cfg = {'input_size': 20, 'mean': 0.5, 'std': (1, 1)}\n"));
   EXPECT_THAT(train(kAuto).err, AllOf(HasSubstr("does not say for which image size"),
                                       HasSubstr("does not say how its images are normalized")));
 }
 
-TEST_F(PixelsOfHostedModel, OnlyTrustedNetworkIsAsked) {
+TEST_F(HostedModelPixels, OnlyTrustedNetworksAreQueried) {
   folder_.write("unread.py", "open('ran', 'w')\n");
   const Ended run = train(std::string(kAuto) + "model.entry=unread.py:make");
   EXPECT_NE(run.exit, 0);
@@ -99,9 +99,9 @@ TEST_F(PixelsOfHostedModel, OnlyTrustedNetworkIsAsked) {
 }
 
 /// Every command imports torch, which takes seconds.
-class DeepPixelsOfHostedModel : public PixelsOfHostedModel {};
+class DeepHostedModelPixels : public HostedModelPixels {};
 
-TEST_F(DeepPixelsOfHostedModel, EachTrialOfASweepAsksItsNetwork) {
+TEST_F(DeepHostedModelPixels, EachTrialOfASweepQueriesItsNetwork) {
   trust("my_net.py",
         net("", "        self.pretrained_cfg = {'input_size': (3, 8 * depth, 8 * depth)}\n"));
   const Ended swept = here(
@@ -113,7 +113,7 @@ TEST_F(DeepPixelsOfHostedModel, EachTrialOfASweepAsksItsNetwork) {
     EXPECT_EQ(data_of(std::string("swept/") + trial).at("image_size"), size);
 }
 
-TEST_F(PixelsOfHostedModel, LibrariesSayHowTheirImagesArePrepared) {
+TEST_F(HostedModelPixels, LibrariesSpecifyHowImagesArePrepared) {
   for (const char* package : {"timm", "torchvision", "transformers"})
     if (!torch_python_has(package))
       GTEST_SKIP() << "this Python has no package '" << package << "'";

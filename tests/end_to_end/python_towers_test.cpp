@@ -39,7 +39,7 @@ def make(length=32):
 )";
 }
 
-class TokenizerInPython : public HostedTowers {
+class PythonTokenizerTest : public HostedTowers {
  protected:
   static constexpr const char* kOption =
       "'model.towers={tokenizer: {entry: \"my_tokens.py:make\"}}'";
@@ -62,9 +62,9 @@ class TokenizerInPython : public HostedTowers {
 };
 
 /// Every command imports torch, which takes seconds.
-class DeepTokenizerInPython : public TokenizerInPython {};
+class DeepPythonTokenizerTest : public PythonTokenizerTest {};
 
-TEST_F(TokenizerInPython, NetworkIsTrainedEvaluatedAndResumedWithItsTokens) {
+TEST_F(PythonTokenizerTest, NetworkIsTrainedEvaluatedAndResumedWithItsTokens) {
   const Ended whole = train(kOption, "whole");
   ASSERT_EQ(whole.exit, 0) << whole.err;
   EXPECT_THAT(whole.err, Not(HasSubstr("every byte of a caption is one token")));
@@ -87,7 +87,7 @@ TEST_F(TokenizerInPython, NetworkIsTrainedEvaluatedAndResumedWithItsTokens) {
   }
 }
 
-TEST_F(TokenizerInPython, TokenizerCodeMustBeTrustedAndIsRecorded) {
+TEST_F(PythonTokenizerTest, TokenizerCodeMustBeTrustedAndIsRecorded) {
   folder_.write("my_tokens.py", tokenizer_code() + "# changed\n");
   const Ended refused = train(kOption, "refused");
   EXPECT_EQ(refused.exit, 78) << refused.err;
@@ -103,7 +103,7 @@ TEST_F(TokenizerInPython, TokenizerCodeMustBeTrustedAndIsRecorded) {
   EXPECT_THAT(changed.err, AllOf(HasSubstr("E0807"), HasSubstr("my_tokens.py")));
 }
 
-TEST_F(TokenizerInPython, ClipTokenizerOptionsAreRejected) {
+TEST_F(PythonTokenizerTest, ClipTokenizerOptionsAreRejected) {
   folder_.write("merges.txt", "");
   const Ended run = train(kOption + std::string(" model.towers.tokenizer.merges=merges.txt "
                                                 "model.towers.tokenizer.cleaning=openai"),
@@ -114,7 +114,7 @@ TEST_F(TokenizerInPython, ClipTokenizerOptionsAreRejected) {
                     HasSubstr("cleaning has no effect: entry names a tokenizer in Python")));
 }
 
-TEST_F(DeepTokenizerInPython, TokensMayHaveAnyFormThatLibrariesReturn) {
+TEST_F(DeepPythonTokenizerTest, TokensMayHaveAnyFormThatLibrariesReturn) {
   ASSERT_EQ(train(kOption, "lists").exit, 0);
   const std::string expected = weights("lists");
   EXPECT_FALSE(expected.empty());
@@ -131,7 +131,7 @@ TEST_F(DeepTokenizerInPython, TokensMayHaveAnyFormThatLibrariesReturn) {
   }
 }
 
-TEST_F(DeepTokenizerInPython, InvalidTokensAreReported) {
+TEST_F(DeepPythonTokenizerTest, InvalidTokensAreReported) {
   const auto refused = [&](const std::string& returned) { return tokenizer_refusal(returned); };
   EXPECT_THAT(refused("{}['word']"),
               AllOf(HasSubstr("KeyError: 'word' ("), HasSubstr("my_tokens.py:"),
@@ -155,7 +155,7 @@ TEST_F(DeepTokenizerInPython, InvalidTokensAreReported) {
 
 // Class heads.
 
-class ClassHeadOfTowers : public HostedTowers {
+class TowerClassHead : public HostedTowers {
  protected:
   static constexpr const char* kHead = "+model.towers.class_head=class_head";
 
@@ -164,9 +164,9 @@ class ClassHeadOfTowers : public HostedTowers {
   }
 };
 
-class DeepClassHeadOfTowers : public ClassHeadOfTowers {};
+class DeepTowerClassHead : public TowerClassHead {};
 
-TEST_F(ClassHeadOfTowers, CanBeTrainedAndEvaluatedAndCanPredict) {
+TEST_F(TowerClassHead, CanBeTrainedAndEvaluatedAndCanPredict) {
   trust(headed());
   const Ended run = train(kHead + std::string(" train.monitor=accuracy train.frozen_epochs=1"));
   ASSERT_EQ(run.exit, 0) << run.err;
@@ -182,7 +182,7 @@ TEST_F(ClassHeadOfTowers, CanBeTrainedAndEvaluatedAndCanPredict) {
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
 }
 
-TEST_F(DeepClassHeadOfTowers, SupervisedTrainingNeedsNoCaptions) {
+TEST_F(DeepTowerClassHead, SupervisedTrainingNeedsNoCaptions) {
   trust(headed());
   folder_.write("supervised.yaml", R"(schema: 1
 name: supervised
@@ -198,7 +198,7 @@ evaluate: {kind: evaluate.classification}
   EXPECT_EQ(run.exit, 0) << run.err;
 }
 
-TEST_F(DeepClassHeadOfTowers, InvalidHeadIsReported) {
+TEST_F(DeepTowerClassHead, InvalidHeadIsReported) {
   const std::string options = kHead + std::string(" train.monitor=accuracy");
   EXPECT_THAT(refusal(headed("None"), options),
               AllOf(HasSubstr("has no module or method 'class_head'"),
@@ -216,15 +216,16 @@ TEST_F(DeepClassHeadOfTowers, InvalidHeadIsReported) {
                     HasSubstr("[/model/adapters/modules_to_save]")));
 }
 
-TEST_F(ClassHeadOfTowers, OptionsThatNeedAClassHeadAreRejectedWithoutOne) {
+TEST_F(TowerClassHead, OptionsThatNeedAClassHeadAreRejectedWithoutOne) {
   trust(towers_code());
   const Ended run = train(
       "train.frozen_epochs=1 train.monitor=accuracy "
       "evaluate.kind=evaluate.classification");
   EXPECT_EQ(run.exit, 78) << run.err;
-  EXPECT_THAT(run.err, AllOf(HasSubstr("model.towers.class_head does not name it"),
-                             HasSubstr("but model.towers.class_head names none"),
-                             HasSubstr("specify its class head in model.towers.class_head")));
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("model.towers.class_head does not name it"),
+                    HasSubstr("but model.towers.class_head names none"),
+                    HasSubstr("specify the network's class head in model.towers.class_head")));
 }
 
 }  // namespace

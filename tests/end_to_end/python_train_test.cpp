@@ -42,7 +42,7 @@ TEST_F(PythonTrain, RegressionLearnsWithALossAndAMetricInPython) {
   EXPECT_THAT(file_text(folder_ / "run/metrics.jsonl"), HasSubstr("\"validation/mae\""));
   EXPECT_THAT(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
               HasSubstr("name,target,output\n"));
-  // In predict, as in the evaluation, its outputs are numbers.
+  // As in the evaluation, `predict` writes the network's outputs as numbers.
   const Ended predicted = with_trust("predict run photos --out predicted.csv");
   ASSERT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(file_text(folder_ / "predicted.csv"), StartsWith("file,output\n"));

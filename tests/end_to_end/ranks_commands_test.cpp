@@ -17,7 +17,7 @@ using testing::Not;
 namespace fs = std::filesystem;
 
 /// Commands other than `run`, with several ranks.
-class RanksOfCommands : public Ranks {
+class MultiRankCommands : public Ranks {
  protected:
   /// The recipe for a small training run; the number of ranks is appended to it.
   static inline const std::string kSmall =
@@ -35,11 +35,11 @@ class RanksOfCommands : public Ranks {
   void expect_error_of_rank_1(const std::string& command) {
     const Ended failed = with_fault("retort-worker-1/step:2:fail", command + kSmall + "2");
     EXPECT_EQ(failed.exit, 1);
-    EXPECT_THAT(failed.err, HasSubstr("rank 1: this step was set to fail"));
+    EXPECT_THAT(failed.err, HasSubstr("rank 1: a test requested that this step fail"));
   }
 };
 
-TEST_F(RanksOfCommands, FindTheLearningRateTogether) {
+TEST_F(MultiRankCommands, RanksFindTheLearningRateTogether) {
   const auto losses = [&](const std::string& ranks) {
     const Ended ended = retort("lr-find --steps 20 --json" + kSmall + ranks, folder_.path());
     std::vector<double> found;
@@ -53,7 +53,7 @@ TEST_F(RanksOfCommands, FindTheLearningRateTogether) {
   expect_error_of_rank_1("lr-find --steps 20");
 }
 
-TEST_F(RanksOfCommands, ComputeTheFeaturesOnceTogether) {
+TEST_F(MultiRankCommands, FeaturesAreComputedOnceForAllRanks) {
   const auto probe = [&](const std::string& name, int ranks, const std::string& more = "",
                          const std::string& fault = "") {
     return run_shell("RETORT_CACHE=$PWD/cache " + fault + kProbe +
@@ -89,7 +89,7 @@ TEST_F(RanksOfCommands, ComputeTheFeaturesOnceTogether) {
   }
 }
 
-TEST_F(RanksOfCommands, TrainingWithoutStepsGivesTheSameBits) {
+TEST_F(MultiRankCommands, TrainingWithoutStepsGivesTheSameBits) {
   const auto probe = [&](const std::string& kind, int ranks, const std::string& name,
                          const std::string& fault = "") {
     return run_shell(fault + kProbe + " --no-reuse train=" + kind +
@@ -113,14 +113,14 @@ TEST_F(RanksOfCommands, TrainingWithoutStepsGivesTheSameBits) {
   EXPECT_THAT(killed.err, HasSubstr("SIGKILL"));
 }
 
-TEST_F(RanksOfCommands, AreAllCheckedForDeterminism) {
+TEST_F(MultiRankCommands, AllRanksAreCheckedForDeterminism) {
   const Ended ended = retort("doctor determinism --steps 2" + kSmall + "2", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::StartsWith("deterministic: 2 steps"));
   expect_error_of_rank_1("doctor determinism");
 }
 
-TEST_F(RanksOfCommands, AreRejectedByVerbsThatDoNotTrain) {
+TEST_F(MultiRankCommands, RanksAreRejectedByVerbsThatDoNotTrain) {
   ASSERT_EQ(train("trained", 2).exit, 0);
   for (const std::string count : {"3", "auto"}) {
     for (const std::string verb :
@@ -138,7 +138,7 @@ TEST_F(RanksOfCommands, AreRejectedByVerbsThatDoNotTrain) {
         0);
 }
 
-TEST_F(RanksOfCommands, DoNotWaitForAGpu) {
+TEST_F(MultiRankCommands, WaitingForAGpuIsRejected) {
   const Ended ended = train("waits", 2, "device.select=auto device.wait_for_gpu=true");
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("device.wait_for_gpu waits for a single GPU, but device.count "
@@ -147,7 +147,7 @@ TEST_F(RanksOfCommands, DoNotWaitForAGpu) {
   EXPECT_FALSE(fs::exists(folder_ / "waits"));
 }
 
-TEST_F(RanksOfCommands, AutoChoosesTheFewestRanksThatFit) {
+TEST_F(MultiRankCommands, AutoChoosesTheFewestRanksThatFit) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
       "model.num_hidden_layers=1 train.epochs=1 device=cpu memory.shard=gradients ";
@@ -185,7 +185,7 @@ TEST_F(RanksOfCommands, AutoChoosesTheFewestRanksThatFit) {
   EXPECT_THAT(fits.err, HasSubstr("device.count: auto is 1: train needs "));
 }
 
-TEST_F(RanksOfCommands, AutoIsRejectedWhereItCannotChoose) {
+TEST_F(MultiRankCommands, AutoIsRejectedIfItCannotChoose) {
   const std::string recipe =
       " quickstart data.root=photos data.make=null device=cpu device.count=auto ";
   const Ended nothing = retort("plan" + recipe + "--budget 1MiB", folder_.path());
@@ -201,9 +201,9 @@ TEST_F(RanksOfCommands, AutoIsRejectedWhereItCannotChoose) {
   EXPECT_THAT(resumed.err, HasSubstr("this run already has a record"));
 }
 
-TEST_F(RanksOfCommands, MustBeAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
+TEST_F(MultiRankCommands, RankCountMustBeAtLeastOne) { EXPECT_EQ(train("none", 0).exit, 78); }
 
-TEST_F(RanksOfCommands, CertifyComparesRanksWithASingleRank) {
+TEST_F(MultiRankCommands, CertifyComparesRanksWithASingleRank) {
   const Ended ended = retort(
       "certify quickstart data.root=photos data.make=null data.image_size=16 "
       "model.patch_size=8 device.count=3",
@@ -212,7 +212,7 @@ TEST_F(RanksOfCommands, CertifyComparesRanksWithASingleRank) {
   EXPECT_THAT(ended.out, HasSubstr("3 ranks"));
 }
 
-TEST_F(RanksOfCommands, DoctorMeasuresRanks) {
+TEST_F(MultiRankCommands, DoctorMeasuresRanks) {
   const Ended ended = retort("doctor ranks --devices 3", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, testing::StartsWith("3 ranks on this machine\n"));

@@ -82,7 +82,7 @@ TEST_F(FaultyRanks, FailureOfOneRankIsReportedAsTheReason) {
   const Ended ended = train("failed", 2, "", "retort-worker-1/step:2:fail");
   EXPECT_EQ(ended.exit, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1: "));
-  EXPECT_THAT(ended.err, HasSubstr("this step was set to fail"));
+  EXPECT_THAT(ended.err, HasSubstr("a test requested that this step fail"));
 }
 
 TEST_F(FaultyRanks, AllRecoverWhenOneRankRunsOutOfMemory) {

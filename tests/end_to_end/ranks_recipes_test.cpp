@@ -18,12 +18,12 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A recipe with options that change its step, and with what it is certified.
+/// A recipe with options that change its training step, and the error expected with several ranks.
 struct RankedRecipe {
   std::string recipe;
   std::string what;          ///< names the test
   std::string options = "";  ///< in shell syntax
-  std::string refused = {};  ///< part of the error with several ranks; empty: they are certified
+  std::string refused = {};  ///< part of the error message; empty: the ranks are certified
 };
 
 void PrintTo(const RankedRecipe& one, std::ostream* out) {
@@ -134,7 +134,7 @@ std::vector<RankedRecipe> sampled_rows() {
   return rows;
 }
 
-class RanksOfRecipe : public testing::TestWithParam<RankedRecipe> {
+class MultiRankRecipe : public testing::TestWithParam<RankedRecipe> {
  protected:
   void SetUp() override {
     if (is_of_python(GetParam().recipe) && !torch_python()) GTEST_SKIP() << kNoTorchPython;
@@ -171,13 +171,13 @@ class RanksOfRecipe : public testing::TestWithParam<RankedRecipe> {
   TemporaryFolder folder_;
 };
 
-TEST_P(RanksOfRecipe, HaveTheGradientOfOneProcess) {
+TEST_P(MultiRankRecipe, HasTheGradientOfOneProcess) {
   for (const int ranks : {2, 3}) expect_certified(ranks);
 }
 
-using DeepRanksOfRecipe = RanksOfRecipe;
+using DeepMultiRankRecipe = MultiRankRecipe;
 
-TEST_P(DeepRanksOfRecipe, HaveTheGradientOfOneProcess) {
+TEST_P(DeepMultiRankRecipe, HasTheGradientOfOneProcess) {
   for (const int ranks : {1, 2, 3, 4}) {
     if (ranks > 1 || GetParam().refused.empty()) expect_certified(ranks);
   }
@@ -187,10 +187,10 @@ std::string row_of(const testing::TestParamInfo<RankedRecipe>& info) {
   return name_of_row(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sampled, RanksOfRecipe, testing::ValuesIn(sampled_rows()), row_of);
-INSTANTIATE_TEST_SUITE_P(DeepShipped, DeepRanksOfRecipe, testing::ValuesIn(kRanked), row_of);
+INSTANTIATE_TEST_SUITE_P(Sampled, MultiRankRecipe, testing::ValuesIn(sampled_rows()), row_of);
+INSTANTIATE_TEST_SUITE_P(DeepShipped, DeepMultiRankRecipe, testing::ValuesIn(kRanked), row_of);
 
-TEST(RanksOfRecipes, EveryShippedRecipeIsCompared) {
+TEST(MultiRankRecipes, EveryShippedRecipeIsCompared) {
   std::set<std::string> compared(kEvaluatedOnly.begin(), kEvaluatedOnly.end());
   for (const RankedRecipe& one : kRanked) {
     if (one.refused.empty()) compared.insert(one.recipe);
@@ -200,9 +200,9 @@ TEST(RanksOfRecipes, EveryShippedRecipeIsCompared) {
       << "add a row for the recipe";
 }
 
-class DeepRanksThatOnlyEvaluate : public testing::TestWithParam<std::string> {};
+class DeepMultiRankEvaluation : public testing::TestWithParam<std::string> {};
 
-TEST_P(DeepRanksThatOnlyEvaluate, MeasureTheSame) {
+TEST_P(DeepMultiRankEvaluation, GivesTheMetricsOfOneProcess) {
   const TemporaryFolder folder;
   make_small_data(GetParam(), folder.path());
   std::vector<std::string> one;
@@ -226,7 +226,7 @@ TEST_P(DeepRanksThatOnlyEvaluate, MeasureTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(DeepShipped, DeepRanksThatOnlyEvaluate, testing::ValuesIn(kEvaluatedOnly),
+INSTANTIATE_TEST_SUITE_P(DeepShipped, DeepMultiRankEvaluation, testing::ValuesIn(kEvaluatedOnly),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

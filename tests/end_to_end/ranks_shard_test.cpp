@@ -195,7 +195,7 @@ TEST_F(DeepShardedRanks, ParametersAreRecoveredWhenOneRankRunsOutOfMemory) {
 }
 
 /// Each process is killed at sampled points: steps, events and calls that write files.
-TEST_F(DeepShardedRanks, ParametersSurviveAKillAnywhere) {
+TEST_F(DeepShardedRanks, ParametersSurviveAKillAtAnyPoint) {
   const std::string sharded =
       "model.num_hidden_layers=3 train.ema.decay=0.9 memory.shard=parameters "
       "memory.activation_checkpointing=block memory.max_retries=0";

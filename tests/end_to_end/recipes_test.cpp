@@ -80,7 +80,7 @@ bool is_understood(const Ended& ended) {
           !(ended.out + ended.err).empty());
 }
 
-/// One epoch on as many classes as the recipe is made for, with an incomplete last batch.
+/// One epoch on as many classes as the recipe is designed for, with an incomplete last batch.
 class WholeEpoch : public testing::TestWithParam<std::string> {
  protected:
   /// Makes folders of generated images in `root`: `classes` folders with `per_class` images each,
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedRun,
                          testing::ValuesIn(without(shipped_recipes(), run_otherwise())), name_of);
 INSTANTIATE_TEST_SUITE_P(DeepRest, ShippedRun, testing::ValuesIn(run_otherwise()), name_of);
 
-TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
+TEST(ShippedGroups, EveryOptionIsValidInSomeRecipe) {
   const TemporaryFolder folder;
   for (const std::string group :
        {"data", "model", "memory", "train", "train/loss", "train/optimizer", "train/schedule",

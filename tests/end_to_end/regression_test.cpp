@@ -135,14 +135,14 @@ TEST_F(RegressionRuns, ClassificationStagesAreRejectedBeforeTheyRun) {
   const Ended ended =
       retort("validate regression data.root=photos train=from_scratch", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("train it with train.regression"));
+  EXPECT_THAT(ended.err, HasSubstr("use train.regression"));
   const Ended other = retort("validate classify data.root=photos train=regression", folder_.path());
   EXPECT_EQ(other.exit, 78);
   EXPECT_THAT(other.err, HasSubstr("class folders provide classes"));
   const Ended both =
       retort("validate regression data.root=photos data.label=other", folder_.path());
   EXPECT_EQ(both.exit, 78);
-  EXPECT_THAT(both.err, HasSubstr("leave one of them out"));
+  EXPECT_THAT(both.err, HasSubstr("remove target or label"));
   for (const char* option : {"class_weights=balanced", "label_smoothing=0.1"}) {
     const Ended unknown = retort(
         std::string("validate regression data.root=photos +train.") + option, folder_.path());

@@ -150,14 +150,14 @@ class Resume : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(Resume, SurvivesKillingTheWorkerAtSomePoints) {
+TEST_F(Resume, SurvivesKillingTheWorkerAtSampledPoints) {
   strike_every("retort-worker", "kill", 11, 167);
 }
-TEST_F(Resume, SurvivesKillingRetortAtSomePoints) { strike_every("retort", "kill", 14, 47); }
-TEST_F(Resume, SurvivesKillingBothAtSomePoints) {
+TEST_F(Resume, SurvivesKillingRetortAtSampledPoints) { strike_every("retort", "kill", 14, 47); }
+TEST_F(Resume, SurvivesKillingBothAtSampledPoints) {
   strike_every("retort-worker", "kill_both", 31, 193);
 }
-TEST_F(Resume, SurvivesAFullDiskAtSomePoints) { strike_every("retort-worker", "full", 23, 199); }
+TEST_F(Resume, SurvivesAFullDiskAtSampledPoints) { strike_every("retort-worker", "full", 23, 199); }
 
 /// The number of the allocation that fails in a run; the long tests try several.
 std::vector<int> failing_blocks() {
@@ -228,7 +228,8 @@ TEST_F(Resume, RobustPolicyRecoversFromAFailedAllocation) {
 TEST_F(Resume, RepeatedDeviceFailureStopsTheRun) {
   const Ended ended = train("run", "retort-worker/step:1:lose", kRetries);
   EXPECT_EQ(ended.exit, 69);
-  EXPECT_THAT(ended.err, HasSubstr("train: the device failed: this step was set to lose its GPU"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("train: the device failed: a test requested that this step lose its GPU"));
   EXPECT_THAT(ended.err, HasSubstr("restart 1\n"));
   EXPECT_THAT(ended.err, testing::Not(HasSubstr("restart 2")));
   EXPECT_THAT(ended.err, HasSubstr("error[E0712]: the device 'cpu' failed"));
@@ -273,10 +274,10 @@ INSTANTIATE_TEST_SUITE_P(Deep, DeepResume, testing::Range(0, DeepResume::kShares
 TEST_P(DeepResume, SurvivesKillingTheWorkerAtEveryPoint) { strike_all("retort-worker", "kill"); }
 TEST_P(DeepResume, SurvivesKillingRetortAtEveryPoint) { strike_all("retort", "kill"); }
 TEST_P(DeepResume, SurvivesKillingBothAtEveryPoint) { strike_all("retort-worker", "kill_both"); }
-TEST_P(DeepResume, SurvivesAFullDiskOfTheWorkerAtEveryPoint) {
+TEST_P(DeepResume, SurvivesAFullDiskInTheWorkerAtEveryPoint) {
   strike_all("retort-worker", "full");
 }
-TEST_P(DeepResume, SurvivesAFullDiskOfRetortAtEveryPoint) { strike_all("retort", "full"); }
+TEST_P(DeepResume, SurvivesAFullDiskInRetortAtEveryPoint) { strike_all("retort", "full"); }
 TEST_P(DeepResume, SurvivesFailureOfAnySystemCallInTheWorker) {
   strike_all("retort-worker", "fail");
 }

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-class LostSecret : public testing::Test {
+class UnrecordedSecret : public testing::Test {
  protected:
   void SetUp() override {
     if (!folder_.is_made()) {
@@ -48,7 +48,7 @@ class LostSecret : public testing::Test {
   std::string image_;
 };
 
-TEST_F(LostSecret, IsNotPrintedByAVerbThatFails) {
+TEST_F(UnrecordedSecret, IsNotPrintedByAVerbThatFails) {
   for (const char* verb : {"plan", "plan --json", "run -v", "doctor determinism"}) {
     const Ended ended = retort(
         std::string(verb) +
@@ -62,7 +62,7 @@ TEST_F(LostSecret, IsNotPrintedByAVerbThatFails) {
   }
 }
 
-TEST_F(LostSecret, IsRequiredAgainByEachVerbThatNeedsIt) {
+TEST_F(UnrecordedSecret, IsRequiredAgainByEachVerbThatNeedsIt) {
   run_on_secret_weights();
   const std::string given = " model.backbone.weights=hidden-base";
   for (const std::string& verb : {"predict run " + image_, std::string("export run --out out"),
@@ -89,7 +89,7 @@ TEST_F(LostSecret, IsRequiredAgainByEachVerbThatNeedsIt) {
               HasSubstr("- model.backbone.weights=***\n"));
 }
 
-TEST_F(LostSecret, IsRejectedIfGivenAgainIncorrectly) {
+TEST_F(UnrecordedSecret, IsRejectedIfGivenAgainIncorrectly) {
   run_on_secret_weights();
   run("run classify epochs=1 seed=8 run.dir=second ~evaluate");
   ASSERT_EQ(retort("export second -q --out other-base", folder_.path()).exit, 0);
@@ -101,7 +101,7 @@ TEST_F(LostSecret, IsRejectedIfGivenAgainIncorrectly) {
       HasSubstr("error[E0807]: the checkpoint was trained with different frozen weights: "));
 }
 
-TEST_F(LostSecret, IsNotRequiredIfOnlyTrainingNeededIt) {
+TEST_F(UnrecordedSecret, IsNotRequiredIfOnlyTrainingNeededIt) {
   run("run classify '+vars.secret_start=first' 'train.warm_start=${vars.secret_start}' epochs=1 "
       "run.dir=run");
   ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("  warm_start: '***'\n"));
@@ -111,7 +111,7 @@ TEST_F(LostSecret, IsNotRequiredIfOnlyTrainingNeededIt) {
   EXPECT_EQ(exported.exit, 0) << exported.err;
 }
 
-TEST_F(LostSecret, ExportRejectsOtherOverrides) {
+TEST_F(UnrecordedSecret, ExportRejectsOtherOverrides) {
   const Ended ended = retort("export first seed=3 vars.api_key=abc", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_EQ(ended.err,

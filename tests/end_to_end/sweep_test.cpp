@@ -139,7 +139,7 @@ constexpr const char* kThreeTrials =
     "{\"ask\": 0, \"settings\": {\"seed\": 10}}\n{\"ask\": 1, \"settings\": {\"seed\": 11}}\n"
     "{\"ask\": 2, \"settings\": {\"seed\": 12}}\n{\"stop\": true}\n";
 
-/// A recipe whose trials take a moment.
+/// A recipe with short trials.
 constexpr const char* kDataAlone =
     "schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n";
 

@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Closes files that the test runner may have left open, which would count.
+/// Closes files that the test runner may have left open, since they would count toward the limit.
 constexpr const char* kAlone = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
 
 using testing::HasSubstr;

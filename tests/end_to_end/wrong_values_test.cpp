@@ -263,7 +263,7 @@ bool is_reported(const Json& errors, const std::string& stage) {
   });
 }
 
-class WrongValuesOfKinds : public WrongValues, public testing::WithParamInterface<std::string> {
+class WrongOptionValues : public WrongValues, public testing::WithParamInterface<std::string> {
  protected:
   std::vector<Wrong> wrong_stages(const Json& needs) {
     const Ended printed = retort("schema " + kind(), folder_.path());
@@ -292,7 +292,7 @@ class WrongValuesOfKinds : public WrongValues, public testing::WithParamInterfac
 
 /// Stages that validate or plan rejects are removed and the rest is checked again, until no errors
 /// are left.
-TEST_P(WrongValuesOfKinds, StringOptionsDoNotCauseInternalErrors) {
+TEST_P(WrongOptionValues, StringOptionsDoNotCauseInternalErrors) {
   const Surroundings around = surroundings_of(kind());
   std::vector<Wrong> stages = wrong_stages(around.needs);
   const std::size_t all = stages.size();
@@ -336,7 +336,7 @@ std::vector<std::string> all_kinds() {
   return kinds;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, WrongValuesOfKinds, testing::ValuesIn(all_kinds()),
+INSTANTIATE_TEST_SUITE_P(Kinds, WrongOptionValues, testing::ValuesIn(all_kinds()),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '.', '_');

@@ -19,7 +19,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 /// A small CLIP, trained briefly and exported to the folder `weights`.
-class FromCaptions : public testing::Test {
+class ZeroShotStart : public testing::Test {
  protected:
   void SetUp() override {
     if (folder_.is_made()) return;
@@ -79,7 +79,7 @@ class FromCaptions : public testing::Test {
   SharedFolder folder_;
 };
 
-TEST_F(FromCaptions, UntrainedModelPredictsLikeZeroShot) {
+TEST_F(ZeroShotStart, UntrainedModelPredictsLikeZeroShot) {
   const Ended ended = retort("evaluate clip run.dir=zero_shot ", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const Ended tuned = tune("untrained", "train=none ");
@@ -89,7 +89,7 @@ TEST_F(FromCaptions, UntrainedModelPredictsLikeZeroShot) {
   EXPECT_EQ(accuracy("untrained"), accuracy("zero_shot"));
 }
 
-TEST_F(FromCaptions, ResumedTrainingGivesTheSameAverage) {
+TEST_F(ZeroShotStart, ResumedTrainingGivesTheSameAverage) {
   const std::string more = std::string(kShort) + "epochs=4 train.average_best=2 ";
   ASSERT_EQ(tune("whole", more).exit, 0);
   ASSERT_NE(
@@ -102,7 +102,7 @@ TEST_F(FromCaptions, ResumedTrainingGivesTheSameAverage) {
             parsed("whole/nodes/evaluate/metrics.json"));
 }
 
-TEST_F(FromCaptions, WiseFtIsChosenByValidationAndUsableLikeARun) {
+TEST_F(ZeroShotStart, WiseFtIsChosenByValidationAndUsableLikeARun) {
   ASSERT_EQ(tune("tuned", std::string(kShort) + "train.keep=last").exit, 0);
   const std::string wise = "train=wise_ft 'train.runs=[tuned]' ";
   const Ended ended = tune("wise", wise);
@@ -120,7 +120,7 @@ TEST_F(FromCaptions, WiseFtIsChosenByValidationAndUsableLikeARun) {
   EXPECT_THAT(divided.err, HasSubstr("'tuned' cannot be averaged: it was trained on "));
 }
 
-TEST_F(FromCaptions, SoupIsNeverWorseThanTheBestRun) {
+TEST_F(ZeroShotStart, SoupIsNeverWorseThanTheBestRun) {
   ASSERT_EQ(tune("one", std::string(kShort) + "train.keep=last").exit, 0);
   ASSERT_EQ(tune("two", std::string(kShort) + "train.keep=last lr=3e-3").exit, 0);
   const std::string soup = "train=soup 'train.runs=[one, two]' ";

@@ -99,7 +99,7 @@ def is_expression(text):
 
 
 def is_loose(text):
-    """Whether the text may contain an operator of lower precedence than one that follows it, so it is half of a term."""
+    """Whether the text may contain an operator of lower precedence than one that follows it, so that it is only part of a term."""
     return re.search(r"&&|\|\||\?|[<=]|(?<!-)>", text) is not None
 
 

@@ -89,7 +89,7 @@ def complaints(mutants):
             found.append(f"{mutant.title}: {what}")
 
         if mutant.title in seen:
-            complain("another has the same name")
+            complain("another mutant has the same name")
         seen.add(mutant.title)
         path = SOURCE / mutant.file
         places = len(mutant.places(path.read_text())) if path.is_file() else 0
@@ -222,7 +222,7 @@ class Bench:
         try:
             done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=WAIT * seconds)
         except subprocess.TimeoutExpired:
-            return [f"no end within {WAIT * seconds} s"]
+            return [f"did not end within {WAIT * seconds} s"]
         if done.returncode == 0:
             ran = re.search(r"(\d+) tests? from", done.stdout.decode(errors="replace"))
             return [] if ran and int(ran[1]) else ["no test ran"]
@@ -245,7 +245,7 @@ def run_all(mutants, bench, results, resume):
     began = time.time()
     if errors := bench.compile(programs):
         sys.exit("the tree does not build:\n" + errors[-4000:])
-    say(f"built in {time.time() - began:.0f} s; now each test that a mutant names, without one")
+    say(f"built in {time.time() - began:.0f} s; running each test that a mutant names, without mutants")
     for program in programs:
         patterns = sorted({p for m in mutants for name, ps in m.tests if name == program for p in ps.split(":")})
         if failing := bench.failing(program, ":".join(patterns), seconds=ALL_SECONDS):
@@ -312,7 +312,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="list the mutants")
     parser.add_argument("--check", action="store_true", help="check that each applies and names tests; builds nothing")
     parser.add_argument("--only", metavar="NAME", action="append",
-                        help="only those with this in their name, 'room: what'; can be given several times")
+                        help="only those with this in their name, 'room: what'; can be repeated")
     parser.add_argument("--half", choices=("runner", "stages"), help="only those of one half")
     parser.add_argument("--since", metavar="COMMIT", help="only those that are new or changed since a commit")
     parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",

@@ -171,8 +171,7 @@ void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& save
   if (loaded.network.has_text) EXPECT_EQ(again.base_class, saved.config.base_class);
 }
 
-/// The options with a mistake made as the records describe it; nullopt if the mistake is unknown
-/// here.
+/// The options with the mistake that the records describe; nullopt if the mistake is unknown here.
 std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mistake) {
   if (mistake == "alpha 4") options.alpha = 4;
   else if (mistake == "use_rslora ignored") options.rank_stabilized = false;
@@ -299,7 +298,7 @@ struct Trained {
   RecordedTensors first_gradients, final;  ///< by the names in adapter files
 };
 
-/// The tensors whose names start with `part`, such as "f32.start.", without that prefix.
+/// The tensors with the prefix `part`, such as "f32.start.", under their names without it.
 RecordedTensors part_of(const RecordedTensors& all, const std::string& part) {
   RecordedTensors result;
   for (const auto& [name, tensor] : all) {

@@ -20,8 +20,8 @@ std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor
   return states;
 }
 
-/// All outputs of our network, by their names in the records, plus "scalar", whose gradients were
-/// recorded.
+/// All outputs of our network, by their names in the records, plus "scalar", the output with
+/// recorded gradients.
 RecordedTensors outputs_of_model(const RecordedTower& tower) {
   const ImageClassifier& network = tower.network();
   const std::vector<at::Tensor> hidden = hidden_states(network.tower(), tower.pixels());

@@ -83,8 +83,9 @@ void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
   at::Tensor x = tensor_of(recorded.json.at("start")).to(type).requires_grad_();
   Optimizer optimizer(options, {{"x", x}});
   ASSERT_FALSE(path.empty());
-  // Muon computes in bfloat16. Another summation order changes the rounding, which moves the path
-  // at most as far as all of the rounding does: the recorded distance from the path in float64.
+  // Muon computes in bfloat16. Another summation order changes the rounding. This moves the path at
+  // most as far as the rounding as a whole does, which is the recorded distance from the path in
+  // float64.
   const double tolerance = recorded.json.value("rounding", type == at::kDouble ? 1e-12 : 2e-6);
   for (std::size_t step = 0; step < path.size(); ++step) {
     x.mutable_grad() = at::Tensor();
@@ -129,7 +130,7 @@ void compare_clipping(const RecordedCase& recorded) {
   }
 }
 
-/// A parameter with the gradient (1, -1), whose second element overflows at some steps: 1 to
+/// A parameter with the gradient (1, -1). The second element overflows at some steps: 1 to
 /// infinity, 2 to NaN.
 void compare_scaler(const RecordedCase& recorded) {
   Arguments given(recorded, "GradScaler");

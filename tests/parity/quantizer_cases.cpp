@@ -86,8 +86,8 @@ std::optional<OptimizerOptions> rule_of(const std::string& name, Arguments& give
 }
 
 /// The last digit of a moment may be rounded differently, which changes its code by one if the
-/// moment is halfway between two codes. That moves the path at most as far as all of the
-/// quantization does: the recorded distance from the path in full precision.
+/// moment is halfway between two codes. That moves the path at most as far as the quantization as a
+/// whole does, which is the recorded distance from the path in full precision.
 void compare_quantized(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   Arguments given(recorded, about.at("optimizer"));

@@ -74,7 +74,7 @@ class Arguments {
   std::set<std::string> read_;
 };
 
-/// Matches cases whose "case" has this `kind`.
+/// Matches cases that have this `kind` in "case".
 inline CaseKind number_kind(std::string suite, std::string kind,
                             void (*compare)(const RecordedCase&)) {
   return {

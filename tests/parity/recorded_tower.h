@@ -25,7 +25,7 @@ class RecordedTower {
   }
   stages::WeightLayout layout() const { return layout_; }
 
-  /// The scalar whose gradients were recorded, if there is no loss.
+  /// The scalar for which gradients were recorded, if there is no loss.
   at::Tensor probe(const at::Tensor& y) const;
   /// The gradient of the weight that the library calls `theirs`, in the library's shape; undefined
   /// if the tower has no such weight.

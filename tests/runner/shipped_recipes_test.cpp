@@ -124,7 +124,8 @@ TEST(ShippedRecipes, EveryOptionARecipeSetsHasAnEffect) {
       const auto prepared = prepare(named, shipped_schemas(), sources);
       if (!prepared) continue;  // it needs more overrides
       ++seen;
-      // As published: its backbone is frozen, but its loss still has variance and covariance terms.
+      // As in the published program, the backbone is frozen, but the loss still has variance and
+      // covariance terms.
       if (named.name == "fsct_variance_covariance") continue;
       if (named.name == "finetune_lora_ranks")
         continue;  // a sweep: a single run ignores its values

@@ -88,7 +88,7 @@ std::vector<Worded> words_of_kind(std::string name) {
   return all;
 }
 
-/// Checks whether the code has no meaning for the word at `place` of `options`.
+/// True if the code does not recognize the word at `place` of `options`.
 bool is_unknown(const runner::StageKind& kind, const Json& options, const Place& place) {
   const runner::Value value = runner::from_json(options);
   runner::ConfigReader reader(value, "/stage");
@@ -99,7 +99,7 @@ bool is_unknown(const runner::StageKind& kind, const Json& options, const Place&
   });
 }
 
-/// Checks whether the backbone in `options` is for another kind of model. They share a group in
+/// True if the backbone in `options` is for another kind of model. All backbones share a group in
 /// recipes.
 bool is_of_another_model(const runner::StageKind& kind, const Json& options) {
   const runner::Value value = runner::from_json(options);
@@ -122,7 +122,7 @@ TEST(Words, EveryWordOfASchemaIsKnown) {
   EXPECT_GT(words, 30);
 }
 
-TEST(Words, OtherWordsAreRejected) {
+TEST(Words, UnknownWordsAreRejected) {
   std::size_t words = 0;
   for (const runner::StageKind* kind : all_kinds()) {
     for (Worded& one : words_of_kind(std::string(kind->name))) {

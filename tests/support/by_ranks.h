@@ -73,13 +73,15 @@ std::vector<ComputedByRank> by_ranks(int size, const stages::Batch& batch,
     if (plan.shards_gradients())
       sharded.emplace(parameters, stages::shard_of(parameters, own.rank, size), own,
                       bucket_bytes(size));
-    stages::StepNumbers numbers = stages::accumulate_over_ranks(
-        sum, sharded ? std::vector<at::Tensor>() : parameters, step, plan, [] {},
-        [&] {
-          return stages::accumulate_gradient(
-              step, {net, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1},
-              {.ranks = own, .sharded = sharded ? &*sharded : nullptr});
-        });
+    stages::StepNumbers numbers =
+        stages::accumulate_over_ranks(
+            sum, sharded ? std::vector<at::Tensor>() : parameters, step, plan, [] {},
+            [&] {
+              return stages::accumulate_gradient(
+                  step, {net, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1},
+                  {.ranks = own, .sharded = sharded ? &*sharded : nullptr});
+            })
+            .numbers;
     numbers.fetch();
     if (sharded) put_together(parameters, *sharded, own);
     std::vector<at::Tensor> gradients;

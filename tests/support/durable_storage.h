@@ -10,9 +10,9 @@
 
 #include "tests/support/forwarding_storage.h"
 
-/// The disk, which records every file or folder that gets its name before it and its contents have
-/// been flushed: a power cut would leave it without its contents. Files that are written without a
-/// Storage count as not flushed.
+/// The disk, which records every file or folder that gets its name before its contents have been
+/// flushed: a power cut would leave it incomplete. Files that are written without a Storage count
+/// as not flushed.
 class DurableStorage : public ForwardingStorage {
  public:
   int create(const std::filesystem::path& path) override {

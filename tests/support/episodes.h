@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// Data whose samples are episodes.
+/// Data with episodes as its samples.
 inline DatasetDescription episodes(std::int64_t ways = 3, std::int64_t shots = 2,
                                    std::int64_t queries = 4, std::int64_t size = 32) {
   return {.size = 10,

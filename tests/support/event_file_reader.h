@@ -64,7 +64,7 @@ class ProtobufFields {
   std::map<std::uint64_t, std::vector<std::string>> fields_;
 };
 
-/// The events in a file, whose lengths and checksums must be right.
+/// The events in a file, which must have the right lengths and checksums.
 inline std::vector<ProtobufFields> events_in_file(const std::filesystem::path& path) {
   const std::string file = file_text(path);
   std::vector<ProtobufFields> events;

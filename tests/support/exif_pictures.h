@@ -13,7 +13,7 @@ inline std::vector<std::uint8_t> exif_block(bool big_endian, std::uint8_t orient
   return {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0};
 }
 
-/// `image`, which is stored as it is, as a JPEG file with an EXIF orientation.
+/// A JPEG file that stores `image` unchanged, with an EXIF orientation.
 inline std::vector<std::uint8_t> with_exif(const stages::Image& image, std::uint8_t orientation) {
   auto file = stages::encode_jpeg(image, 100);
   std::vector<std::uint8_t> segment = {0xFF, 0xE1, 0, 0, 'E', 'x', 'i', 'f', 0, 0};

@@ -6,7 +6,7 @@
 
 #include "runner/parent/devices/take_device.h"
 
-/// A machine whose GPUs are a table, and where time passes only during sleeps.
+/// A machine that reads its GPUs from a table, and on which time passes only during sleeps.
 struct FakeMachine : runner::DeviceSource {
   runner::DeviceReading now{.driver = "580.82.07", .cuda = 13000, .has_driver = true};
   std::chrono::steady_clock::time_point time{};

@@ -28,7 +28,7 @@ using namespace runner::nvml;
 constexpr int kInvalidArgument = 2, kUnknown = 999;
 
 json table;
-std::list<json> handles;  // their addresses are the devices that callers get
+std::list<json> handles;  // callers get their addresses as device handles
 
 const json& of(Device device) { return *reinterpret_cast<const json*>(device); }
 

@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// RecipeKeys whose answers a test sets; by default, a schema that declares no keys and accepts
+/// RecipeKeys with answers that a test sets; by default, a schema that declares no keys and accepts
 /// any.
 class FakeRecipeKeys final : public NoSchema {
  public:

@@ -16,8 +16,8 @@
 #include "tests/support/refused.h"
 #include "tests/support/stage_of.h"
 
-/// Tests of a data stage of images: creates stages of one kind, whose root is the folder data()
-/// unless their options set another, and runs them.
+/// Creates and runs image stages of one kind. Their root is the folder data() unless their options
+/// set another.
 class ImageStageTest : public testing::Test {
  protected:
   using Json = nlohmann::ordered_json;

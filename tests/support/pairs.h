@@ -50,7 +50,7 @@ class ContrastiveStep final : public TinyStep {
 
   at::Tensor temperature;
   bool encodes_temperature =
-      false;                    // as a scalar next to the embeddings; else loss() reads it itself
+      false;                    // as a scalar next to the embeddings; otherwise loss() reads it
   bool uses_generator = false;  // dropout from torch's own generator, which is not replayed
 };
 

@@ -55,7 +55,7 @@ inline std::vector<std::uint8_t> file_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The error of an image that `read` reads.
+/// The image error that `read` throws, if any.
 template <typename Read>
 runner::Diagnostics image_faults(const Read& read) requires std::invocable<Read> {
   try {

@@ -14,14 +14,14 @@
 #include "tests/support/forwarding_storage.h"
 
 /// The disk, which knows at every moment what a power cut would leave of `root`: bytes that were
-/// flushed, under names whose folder was flushed afterward. Files that exist at the beginning
+/// flushed, under names in folders that were flushed afterward. Files that exist at the beginning
 /// survive; files in a folder that was created without this storage do not.
 ///
 ///   PowerCutStorage storage(folder.path());
 ///   storage.after_each_call = [&] { const TemporaryFolder left; storage.leave(left.path()); … };
 class PowerCutStorage : public ForwardingStorage {
  public:
-  /// How much beyond the flushed data has reached the disk by itself.
+  /// How much unflushed data has reached the disk anyway.
   enum class Luck { kNone, kNames };
 
   explicit PowerCutStorage(std::filesystem::path root)

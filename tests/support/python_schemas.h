@@ -28,7 +28,7 @@ inline runner::SchemaSet python_schemas() {
   return std::move(*loaded);
 }
 
-/// A node `id` of the stage `id` whose entry is `entry`, written at line 3.
+/// A node `id` of the stage `id` with the entry `entry`, written at line 3.
 inline runner::Node node_with_entry(const std::string& id, const std::string& kind,
                                     const std::string& entry,
                                     const runner::SourceText* source = nullptr) {

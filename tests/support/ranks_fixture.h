@@ -87,7 +87,7 @@ class Ranks : public testing::Test {
     }
     return all;
   }
-  /// Compares sums whose terms were added in a different order.
+  /// Compares sums of the same terms in a different order.
   static void expect_reordered(const std::vector<double>& found,
                                const std::vector<double>& expected) {
     ASSERT_EQ(found.size(), expected.size());

@@ -1,7 +1,7 @@
 #pragma once
 
-// States of recipes that break a condition of a schema, found by searching from what the condition
-// reads.
+// Searches for states of recipes that violate a condition of a schema, by setting the options that
+// the condition reads.
 
 #include <algorithm>
 #include <map>
@@ -136,7 +136,8 @@ inline std::string recipe_with(const Kind& kind) {
   return kind.family + ": {kind: " + kind.name + "}\n";
 }
 
-/// Recipes with a kind: the one above, and another if the kind suits two sorts of models.
+/// Recipes with a kind: that of recipe_with(), and another if the kind works with two types of
+/// models.
 inline Words recipes_with(const Kind& kind) {
   Words recipes = {recipe_with(kind)};
   if (kind.name == "train.contrastive" || kind.name == "model.python")

@@ -182,7 +182,8 @@ class ReuseTest : public testing::Test {
     EXPECT_EQ(executor.run(options, "cpu"), ExitCode::kDone);
     return deeds;
   }
-  /// Records the nodes whose metrics must be on the disk, and whether this was requested too late.
+  /// Records for which nodes a flush of the metrics to the disk was requested, and whether the
+  /// request came too late.
   void note_sync(const std::filesystem::path& run) {
     std::string node;
     for (const Event& event : events_) {

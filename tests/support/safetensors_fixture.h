@@ -12,9 +12,9 @@
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
 
-/// Every tensor of a recorded safetensors file, by name. It trusts the file: for recorded cases
-/// only. Types: F64 F32 F16 BF16 I64 I32 U8 BOOL. Throws std::runtime_error on another, or when the
-/// file cannot be read.
+/// Every tensor of a recorded safetensors file, by name. Does not validate the file, so only for
+/// recorded cases. Types: F64 F32 F16 BF16 I64 I32 U8 BOOL. Throws std::runtime_error on another,
+/// or when the file cannot be read.
 inline std::map<std::string, at::Tensor> safetensors_fixture(const std::filesystem::path& path) {
   static const std::map<std::string, at::ScalarType> kTypes = {
       {"F64", torch::kFloat64},   {"F32", torch::kFloat32}, {"F16", torch::kFloat16},

@@ -1,6 +1,6 @@
 #pragma once
 
-/// True if compiled with AddressSanitizer or ThreadSanitizer, whose own memory counts as the
+/// True if compiled with AddressSanitizer or ThreadSanitizer. Their own memory counts as the
 /// process's.
 #if defined(__has_feature)
 inline constexpr bool kIsSanitized =

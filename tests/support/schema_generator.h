@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-/// Random schemas of the subset and random values that often fit them. The same numbers on every
-/// machine.
+/// Random schemas of the supported subset, and random values that often match them. The same on
+/// every machine.
 class SchemaGenerator {
  public:
   explicit SchemaGenerator(std::uint32_t seed) : random_(seed) {}

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-/// Recorded cases and photographs are next to the checkout, not in it. Returns their path; empty if
-/// they are absent.
+/// Returns the path of `below` in the folder shared/ next to the checkout, which contains recorded
+/// test cases and photographs; empty if it does not exist.
 inline std::filesystem::path shared_data(const std::string& below) {
   const std::filesystem::path path =
       std::filesystem::path(RETORT_SOURCE_DIR) / ".." / "shared" / below;

@@ -32,7 +32,7 @@ class WatchedCalls {
   /// Makes the next `count` calls of flock, after the first `after`, find the lock held by another
   /// process.
   void refuse_locks(int count, int after = 0) { locks_to_refuse_ = count, locks_to_grant_ = after; }
-  /// Makes flock(2) report for every file that there are no locks.
+  /// Makes flock(2) report for every file that locks are unsupported.
   void break_locks() { has_no_locks_ = true; }
 
   /// Makes open(2) fail with this errno for every new file.

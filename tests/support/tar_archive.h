@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// One entry of an archive to be made.
+/// One entry of an archive to create.
 struct TarEntry {
   std::string path, text = {};
   int type = AE_IFREG;

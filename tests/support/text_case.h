@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-/// One case of a file in tests/cases, whose README describes the format: its sections by name.
+/// The sections of one case in a file, by name. tests/cases/README.md describes the format.
 struct TextCase {
   std::string file;
   std::string name;

@@ -63,8 +63,8 @@ class TinyDataset final : public stages::Dataset {
     return has_captions ? labels() : std::vector<std::int64_t>{};
   }
 
-  std::vector<std::string> class_names;            // first ones; others: class0, class1 …
-  std::set<std::int64_t> skipped, broken;          // cannot be read; hold a NaN
+  std::vector<std::string> class_names;            // the first names; then class0, class1 …
+  std::set<std::int64_t> skipped, broken;          // unreadable samples; samples with a NaN
   std::map<std::int64_t, std::int64_t> relabeled;  // instead of index modulo classes
   bool tells_labels = true;
   bool has_captions = false;  // a sample's caption is the name of its class

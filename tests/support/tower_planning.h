@@ -85,7 +85,7 @@ struct TowerPlanning {
                           .policy = policy},
                          context);
   }
-  /// The peak of the training itself, by the allocator.
+  /// The peak during training, as counted by the allocator.
   std::int64_t measured() const { return measured(policy); }
   std::int64_t measured(const MemoryPolicy& policy) const {
     RecordingContext running;

@@ -117,7 +117,7 @@ class TowerRun {
     plan_.numerics.precision = training.precision;
   }
 
-  /// Steps like the trainer.
+  /// Runs a step as the trainer does.
   void step() {
     const at::TensorOptions options(device_);
     const std::int64_t side = training_.image_size;

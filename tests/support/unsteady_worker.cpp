@@ -1,4 +1,4 @@
-// A worker whose data.image_folder is not deterministic: it changes one value of the third training
+// A worker with a nondeterministic data.image_folder: it changes one value of the third training
 // image that is read, differently in each process.
 #include <unistd.h>
 

@@ -34,10 +34,10 @@ inline runner::Node node(const std::string& id, const std::string& kind,
   return made;
 }
 
-/// A run of a graph, counted.
+/// A run of a graph, with its memory counted.
 class WholeRun {
  public:
-  /// With `kinds`, which are borrowed, in addition to the worker's own.
+  /// Borrows `kinds`, which it adds to the worker's own.
   WholeRun(runner::Graph graph, std::vector<const runner::StageKind*> kinds)
       : kinds_(std::move(kinds)),
         executor_(std::move(graph), with_the_workers(kinds_),

@@ -1,7 +1,7 @@
-// A library for LD_PRELOAD that sees each call by which a program changes files below a folder. It
-// can let the call fail, end the programs at it, or copy the folder before it, which shows what a
-// kill of all programs at that moment would leave. Environment variables control it. Several
-// programs may be at work; their calls come one at a time.
+// A library for LD_PRELOAD that intercepts each call with which a program changes files below a
+// folder. It can make the call fail, kill the programs at the call, or copy the folder before it,
+// which shows what is left if all programs are killed at that moment. Environment variables control
+// it. Several programs may run at once; their calls are intercepted one at a time.
 //
 //   WRITING_CALLS=below:FOLDER,in:FOLDER2   only records the calls
 //   WRITING_CALLS=…,copy                    copies the folder before each call to
@@ -98,7 +98,7 @@ std::string path_of(int folder, const char* path) {
   return base + "/" + path;
 }
 
-/// One call, from where it is seen to its end.
+/// One call, from its interception to its end.
 class Call {
  public:
   Call(const char* name, std::string path, std::string other = "")
@@ -130,7 +130,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// True if it must fail, with errno set. The program may end here.
+  /// True if the call must fail, with errno set. The program may be killed here.
   bool fails() {
     if (!is_struck_) return false;
     if (request().action == Request::Action::kKill) raise(SIGKILL);

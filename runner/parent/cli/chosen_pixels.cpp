@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What a network says about an option, and the network.
+/// A network, and the value that it specifies for an option.
 struct FromNetwork {
   Json value;
   std::string node, source;
@@ -44,7 +44,7 @@ Result<Json> ask_networks(Graph graph, const Value& recipe, const LogFlags& log,
   return std::move((*answer)["networks"]);
 }
 
-/// Returns what the networks say about `option`, without those that do not know it.
+/// Returns the values that the networks specify for `option`; skips networks that specify none.
 std::vector<FromNetwork> said_about(const PixelOption& option, const Json& networks) {
   std::vector<FromNetwork> said;
   for (const Json& network : networks) {

@@ -20,8 +20,8 @@ struct ChosenPixels {
 };
 
 /// Asks the recipe's Python networks for the options that they determine, and says which values
-/// they have; starts no Python if there are none. Returns an error at an option that no network
-/// knows or about which networks disagree, and the errors of worker_for() and of the Python code.
+/// they have; starts no Python if there are none. Returns an error for an option that no network
+/// specifies or on which networks disagree, and the errors of worker_for() and of the Python code.
 Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Graph& graph,
                                                 const LogFlags& log, Console& console);
 

@@ -285,7 +285,7 @@ Diagnostics prepare_trial(Composer& composer, const SchemaSet& schemas, const Co
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
   const std::int64_t nodes = nodes_of_task(job.recipe);
-  erase(&job.recipe, "sweep");  // a trial is not a sweep itself
+  erase(&job.recipe, "sweep");  // a trial has no sweep of its own
   if (const Value* hooks = job.recipe.find("hooks")) {
     warnings.push_back({ErrorCode::kOptionConflict,
                         hooks->where,

@@ -56,7 +56,7 @@ Diagnostics sweep_keys_of_single_run(const Composition& composition) {
 Diagnostics run_keys_of_resumed_run(const Composition& composition) {
   Diagnostics errors;
   for (const Override& override : composition.overrides) {
-    // A resumed run may be recorded in other services than before.
+    // A resumed run may be recorded in different services than before.
     const std::string key = own_key(override);
     if (!is_below(key, "run") || key == "run.mlflow" || key == "run.tensorboard") continue;
     errors.push_back(

@@ -84,7 +84,7 @@ Diagnostics placed(Diagnostics errors, const Value& recipe);
 /// device.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
-/// The use for which a device is chosen.
+/// What a device is needed for.
 struct DeviceUse {
   const Value& recipe;               ///< resolved; only its device section is used
   Graph& graph;                      ///< the call sets its `device`

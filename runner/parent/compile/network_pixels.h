@@ -8,8 +8,8 @@
 
 namespace runner {
 
-/// An option of a data stage that a Python network determines: image_size or normalize, where a
-/// recipe with a model.python says auto. Such an option is known only once the network has been
+/// An option of a data stage that a Python network determines: image_size or normalize, if it is
+/// auto in a recipe with a model.python. Such an option is known only once the network has been
 /// asked, so it stays auto in a composed recipe.
 struct PixelOption {
   std::string stage;   ///< "data"

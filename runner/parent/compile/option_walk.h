@@ -56,8 +56,8 @@ WiredOption wired_option(const Graph& graph, const Node& node, std::string_view 
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
                                    const SchemaSet& schemas);
 
-/// Returns the remarks (x-remark) for the options that are set, each once. They are for readers of
-/// the results, such as "the backbone's weights were trained on ImageNet".
+/// Returns the remarks (x-remark) for the options that are set, without duplicates. They are for
+/// readers of the results, such as "the backbone's weights were trained on ImageNet".
 std::vector<std::string> remarks_on_results(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -196,7 +196,7 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// True if the error is about something missing, which an override that could not be applied may
+/// True for an error about a missing key or value, which an override that could not be applied may
 /// have been meant to set.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||

@@ -250,8 +250,8 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     base = std::move(over);
     return;
   }
-  // A new kind makes it a different object, so errors should point to where the new kind is
-  // written.
+  // With a new kind, the mapping is a different object, so errors should point to the place where
+  // the new kind is written.
   const Value *kind = base.find("kind"), *new_kind = over.find("kind");
   if (new_kind && (!kind || !same_data(*kind, *new_kind))) base.where = over.where;
   for (Entry& entry : *over.map()) {

@@ -127,14 +127,14 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   return value;
 }
 
-/// Returns a warning if `read`, the value of the unquoted `text` in YAML 1.1, is unexpected, as for
-/// yes, on, 010 and 1:30; else nullopt.
+/// Returns a warning if `read`, the value of the unquoted `text` in YAML 1.1, is unexpected, such
+/// as that of yes, on, 010 or 1:30; else nullopt.
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
     return Diagnostic{.code = ErrorCode::kYamlTrap,
                       .where = read.where,
                       .message = start_in_quotes(text) + " without quotes is " + as,
-                      .help = "write " + scalar_text(read) + " if that is meant, else " +
+                      .help = "write " + scalar_text(read) + " if that is what you mean, else " +
                               start_in_quotes(text) + " in quotes",
                       .severity = Severity::kWarning};
   };

@@ -124,7 +124,7 @@ class Reader {
     return pieces;
   }
 
-  /// Parses a key that fills the whole text.
+  /// Parses the whole text as a key.
   Interpolation whole_key() {
     Interpolation result;
     key_parts(result, 0);

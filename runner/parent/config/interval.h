@@ -8,9 +8,9 @@
 namespace runner {
 
 /// The distribution of interval(start,end): numbers from start up to but excluding end. They are
-/// integers if both bounds are, as with an interval in int(). With tag(log,...) it is log-uniform.
-/// Real numbers are rounded to six significant digits, so they are readable and do not depend on
-/// the machine's implementation of logarithms.
+/// integers if both bounds are, for example if the interval is inside int(). With tag(log,...) it
+/// is log-uniform. Real numbers are rounded to six significant digits, so they are readable and do
+/// not depend on the machine's implementation of logarithms.
 class Interval {
  public:
   /// Fails if a bound is not finite, end is at most start, a logarithmic interval does not start

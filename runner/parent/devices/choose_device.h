@@ -64,10 +64,10 @@ struct MeantDevices {
   std::string first_choice = {};
 };
 
-/// Returns the devices that `request` allows, without those that it excludes, those in its `left`
-/// and those that are too old. For cuda:K, returns that device and, if falling back to another GPU
-/// is allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified;
-/// empty if no device is left.
+/// Returns the devices that `request` allows, except excluded devices, devices in its `left` and
+/// devices that are too old. For cuda:K, returns that device and, if falling back to another GPU is
+/// allowed, all others. kDeviceUnavailable if cuda:K does not exist or cannot be identified; empty
+/// if no device is left.
 Result<MeantDevices> candidates(const DeviceRequest& request, const VisibleDevices& visible);
 /// Returns a line for each exclusion that matches no device: "device.exclude: no visible GPU is
 /// '7'".
@@ -81,8 +81,8 @@ std::vector<DeviceFacts> ranked(MeantDevices candidates);
 /// Returns "70.1 GiB of 79.2 GiB free, 12% in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);
 
-/// Returns the error for a `need` for which none of `candidates` has room, now or ever. `taken`
-/// contains the UUIDs of devices held by this user's other runs. The notes describe each device.
+/// Returns the error if none of `candidates` has room for `need`, now or ever. `taken` contains the
+/// UUIDs of devices held by this user's other runs. The notes describe each device.
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
                    std::span<const std::string> taken, bool has_waited);
 

@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// If other programs use `key` to select a tracking service, as with `use_wandb` or `report_to`,
-/// returns what to write instead; otherwise "".
+/// If other programs use `key` to select a tracking service (`use_wandb`, `report_to`), returns
+/// what to write instead; otherwise "".
 std::string instead_of_tracking_service(std::string_view key);
 
 }  // namespace runner

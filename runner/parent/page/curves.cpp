@@ -97,7 +97,7 @@ std::string in_words(std::string name) {
   return name;
 }
 
-/// Returns whether a chart says what its curves are without a legend.
+/// True if a chart is clear without a legend.
 bool needs_no_legend(const std::vector<Curve>& curves, const std::string& quantity) {
   return curves.empty() || (curves.size() == 1 &&
                             (curves.front().name == "training" || curves.front().name == quantity));

@@ -75,7 +75,7 @@ Coordinate of_key(const std::string& key, const std::vector<const TrialResult*>&
 double x_of(std::size_t axis) { return kLeft + kAcross * static_cast<double>(axis); }
 double y_of(double place) { return kAxisTop + (1 - place) * kAxisLength; }
 
-/// Returns the first and the last mark, and each mark between them that leaves room for its label.
+/// Returns the first and the last mark, and each mark between them that has room for its label.
 std::vector<std::pair<double, std::string>> apart(
     std::vector<std::pair<double, std::string>> marks) {
   constexpr double kRow = 11;

@@ -168,7 +168,7 @@ class CodeCheck {
     if (fs::path(with_home(text)).is_absolute()) return "correct the path";
     fs::path working = fs::absolute(folders_.working.empty() ? "." : folders_.working);
     working = (working / "").lexically_normal().parent_path();
-    std::string advice = "correct the path: it is relative to '" + working.string() + "'";
+    std::string advice = "correct the path; relative paths start at '" + working.string() + "'";
     const fs::path in_recipe = folders_.recipe / text;
     std::error_code unknown;
     if (!folders_.recipe.empty() && fs::is_regular_file(in_recipe, unknown))

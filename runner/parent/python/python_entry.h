@@ -36,8 +36,8 @@ struct PlacedEntry {
   std::vector<std::string> nodes;  ///< the ids of the nodes that run it
 };
 
-/// Returns the Python code that the graph's nodes name, in the options that their kinds list
-/// (x-python), without duplicates, in node order.
+/// Returns the Python code that the nodes of the graph refer to in the options listed by their
+/// kinds (x-python), without duplicates, in node order.
 std::vector<PlacedEntry> python_entries(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -21,7 +21,7 @@ class EventFile {
 
   /// Appends a value (summary_value.h) that was measured at `step`.
   void add(const ProtobufMessage& value, std::int64_t step, double time);
-  /// Makes TensorBoard drop all earlier events of the folder from `step` on.
+  /// Makes TensorBoard discard the folder's earlier events at `step` and later steps.
   void restart(std::int64_t step, double time);
 
   const std::filesystem::path& path() const { return file_.path(); }

@@ -80,8 +80,8 @@ struct EarlierAttempt {
   std::string status;  ///< as in the summary; "interrupted" if it was killed
   Diagnostics errors;
 };
-/// Returns the attempts recorded in the summary.json at `path`, in order: those before it and the
-/// one that wrote it. Empty if it cannot be read.
+/// Returns the attempts recorded in the summary.json at `path`, in order: the earlier ones, then
+/// the one that wrote the file. Empty if it cannot be read.
 std::vector<EarlierAttempt> recorded_attempts(const std::filesystem::path& path);
 
 /// The contents of summary.json: how a run went, collected from its worker's events.

@@ -28,7 +28,7 @@ ProtobufMessage histogram_value(std::string_view tag, std::span<const HistogramB
 /// For the hparams plugin, which reads only `content`.
 ProtobufMessage hparams_value(std::string_view tag, const ProtobufMessage& content);
 
-/// Returns Markdown that shows `text` as it is, each line indented.
+/// Returns Markdown that shows `text` verbatim, with each line indented.
 std::string markdown_code(std::string_view text);
 
 }  // namespace runner

@@ -33,8 +33,8 @@ class TensorBoardLog {
   void histogram(const NodeHistogram& histogram, double time);
   /// Writes the example images that an evaluation has left in `folder`, its own folder.
   void examples(const std::string& node, const std::filesystem::path& folder, double time);
-  /// Must be called before a node measures its steps from `step` on again, so that TensorBoard
-  /// drops the earlier values at these steps.
+  /// Must be called before a node repeats its steps from `step` on, so that TensorBoard drops the
+  /// earlier values at these steps.
   void restart(const std::string& node, std::int64_t step, double time);
 
   /// Begins a run: writes its options and its recipe, a string without secrets. Replaces what an

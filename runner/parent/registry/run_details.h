@@ -64,8 +64,8 @@ struct RunDifference {
 };
 
 RunDifference difference_of(const RunDetails& before, const RunDetails& after);
-/// Formats tables of differences in the recipe, the environment and the metrics; prints a sentence
-/// for each that does not differ.
+/// Formats tables of differences in the recipe, the environment and the metrics; for each of these
+/// without differences, prints a sentence instead.
 std::string difference_text(const RunDifference& difference, const TextStyle& style = {});
 nlohmann::ordered_json to_json(const RunDifference& difference);
 

@@ -202,7 +202,7 @@ Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder
                         {},
                         "",
                         "'" + printable_ascii(tag) + "' is not a valid tag",
-                        "use letters, digits, '.', '_' and '-', at most 120, with no leading dot"};
+                        "use at most 120 letters, digits, '.', '_' and '-', with no leading dot"};
     }
   }
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

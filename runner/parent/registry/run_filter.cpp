@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n\r";
 constexpr std::string_view kSigns = "=!<>&|()'\"";
-constexpr int kDeepest = 64;  // limit for nested parentheses and !
+constexpr int kDeepest = 64;  // maximum nesting of parentheses and !
 
 std::optional<double> whole_number(const std::string& text) {
   double number = 0;

@@ -29,7 +29,7 @@ class RunFilter {
   /// syntax error.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
-  /// Returns the keys that the filter reads, each once.
+  /// Returns the keys that the filter reads, without duplicates.
   const std::vector<std::string>& keys() const { return keys_; }
   /// True if the filter matches a run. `values` contains the run's values for each of keys(): none,
   /// one or several (such as tags), any of which may match.

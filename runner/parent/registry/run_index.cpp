@@ -400,7 +400,7 @@ class Scan {
 
   const std::unordered_map<std::string, std::int64_t>& known_;
   std::vector<FoundRun>& found_;
-  // Below a run's folder, as strings: joining paths would take half the time of a scan.
+  // Paths below a run's folder, as strings: joining paths would take half the time of a scan.
   const RunLayout layout_{""};
   const std::string mark_ = layout_.mark().string();
   const std::vector<std::string> files_ = {layout_.summary().string(),

@@ -85,7 +85,7 @@ struct FoundRun {
   std::string folder;      ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
   std::int64_t stamp = 0;  ///< a stamp of its names and files; 0 if its names changed so recently
                            ///< that a further change could go unnoticed
-  bool is_unchanged = false;  ///< its stamp equals the known one
+  bool is_unchanged = false;  ///< its stamp has not changed
 };
 
 /// Returns the runs in `root`: `root` itself if it is a run, else those up to three levels below

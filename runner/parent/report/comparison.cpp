@@ -88,7 +88,7 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
 }
 
 /// Maps the folder of each evaluation in `runs` to the folder of the run that it evaluated. If that
-/// run is also in `runs`, its folder is written as it is there.
+/// run is also in `runs`, its folder is spelled as in `runs`.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();

@@ -16,7 +16,7 @@ std::string data_survey_text(const nlohmann::ordered_json& survey, const TextSty
 
 /// The recipe's options that decide how severe a finding is.
 struct SurveyTolerance {
-  bool copies = false;      ///< the recipe says what to do with an image that is in two parts
+  bool copies = false;      ///< the recipe specifies what to do with images that are in two parts
   bool unreadable = false;  ///< the recipe says to skip unreadable images
 };
 

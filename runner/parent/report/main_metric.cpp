@@ -26,7 +26,7 @@ std::string_view without_node(std::string_view metric) {
 }
 
 /// Returns the first of `names` for which `is_meant` is true; null if there is none. Tries the
-/// names as they are first, then without their nodes.
+/// complete names first, then the names without their nodes.
 const std::string* first_of(std::span<const std::string> names, const auto& is_meant) {
   const auto whole = std::ranges::find_if(names, is_meant);
   if (whole != names.end()) return &*whole;

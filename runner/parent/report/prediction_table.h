@@ -25,7 +25,7 @@ struct PredictionTable {
 
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  ///< each has as many fields as there are columns
-  std::size_t name = 0;                        ///< position of this column
+  std::size_t name = 0;                        ///< position of the column "name"
   std::optional<std::size_t> group;  ///< the column with groups of samples that belong together
 
   bool has_classes = false;              ///< false: the next members are not set

@@ -32,8 +32,8 @@ std::vector<double> smoothed_losses(const Json& found) {
   return losses;
 }
 
-/// Returns the largest loss to show: the largest one before the smallest, since a loss that
-/// diverges after that would hide the rest of the curve.
+/// Returns the largest loss to show: the largest one up to the minimum. A loss that diverges
+/// afterward would hide the rest of the curve.
 double shown_limit(const std::vector<double>& losses) {
   const auto low = std::ranges::min_element(losses);
   return *std::max_element(losses.begin(), low + 1);

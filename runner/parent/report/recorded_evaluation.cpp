@@ -269,7 +269,7 @@ Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) 
     description +=
         "; area under the mean curve of the classes " + decimal(evaluation.macro->area, 3);
   if (evaluation.micro)
-    description += "; of all pairs of sample and class " + decimal(evaluation.micro->area, 3);
+    description += "; of all sample-class pairs " + decimal(evaluation.micro->area, 3);
   const auto rows = static_cast<double>(evaluation.class_curves.size() + 3);
   Drawing drawing(760, std::max(480.0, 110 + 17 * rows), "ROC curves of " + name, description);
   const Ticks shares = nice_ticks(0, 1, 8);
@@ -294,7 +294,7 @@ Drawing draw_roc(const RecordedEvaluation& evaluation, const std::string& name) 
          kPatterns[i / kColors % kPatterns.size()]);
   }
   if (evaluation.macro) draw(*evaluation.macro, "mean of the classes", 1, Stroke::kPlain);
-  if (evaluation.micro) draw(*evaluation.micro, "all pairs of sample and class", 2, Stroke::kPlain);
+  if (evaluation.micro) draw(*evaluation.micro, "all sample-class pairs", 2, Stroke::kPlain);
   lines.push_back({"guessing, 0.500", 1, true});
   drawing.text({460, 56}, "area under the curve", Align::kStart, "small");
   draw_legend(drawing, {460, 74}, lines);

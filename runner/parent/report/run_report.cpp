@@ -130,7 +130,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
     if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
     if (evaluation.micro) {
       text += (evaluation.macro ? ", " : "") + decimal(evaluation.micro->area, 4) +
-              " all pairs of sample and class";
+              " all sample-class pairs";
     }
     text += "\n";
   }

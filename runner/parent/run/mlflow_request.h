@@ -24,7 +24,7 @@ struct MlflowSubject {
 struct MlflowPatience {
   int tries = 1;
   int limit_seconds = 5;  ///< 0: no limits
-  /// How long it waits for each response; four times less if there was none before.
+  /// How long it waits for each response; a quarter of that if the previous request got none.
   int answer_milliseconds = 2000;
 };
 

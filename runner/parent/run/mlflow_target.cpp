@@ -28,7 +28,7 @@ Diagnostics refused_mlflow_address(const std::string& address, const std::string
   if (scheme == 0)
     return {no_tracker(is + "Retort sends runs to a server and does not write MLflow's folders and "
                             "databases itself",
-                       "start a server for it, as with `mlflow server --backend-store-uri "
+                       "start a server for it, for example with `mlflow server --backend-store-uri "
                        "sqlite:///mlflow.db`, and use its address, such as http://127.0.0.1:5000")};
   const std::string host = address.substr(scheme, address.find_first_of("/?#", scheme) - scheme);
   if (host.find('@') != host.npos)

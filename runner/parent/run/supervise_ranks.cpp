@@ -75,7 +75,7 @@ class RanksOfRun {
                                 first_end_ = end;
                                 was_first_killed_ = has_killed_;
                                 if (lost_.empty()) kill_all();
-                                else wait_for_others();  // the way they exit will explain the error
+                                else wait_for_others();  // how they exit will explain the error
                               });
   }
 

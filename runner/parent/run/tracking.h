@@ -44,7 +44,7 @@ class Tracking {
   std::optional<WorkerProcess> process_;
   std::optional<nlohmann::ordered_json> done_;
   bool was_started_ = false, has_warned_ = false;
-  bool has_failed_ = false;  // the program said so; while the run goes on, it may still recover
+  bool has_failed_ = false;  // as reported by the program, which may still recover during the run
 };
 
 }  // namespace runner

@@ -42,7 +42,7 @@ struct WorkerCommand {
   std::vector<std::string> variables = {};
   /// Runs in the child with `arguments` instead of executing `program`; returns the exit code and
   /// must not throw. The child has a copy of this process's memory, so data such as the schemas is
-  /// already loaded, and inherits only descriptors 0 to 3. If this process has another thread,
+  /// already loaded. It inherits only descriptors 0 to 3. If this process has another thread,
   /// `program` is executed anyway.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
   /// How long the worker may take to stop after a signal before it is killed; 0: no limit.
@@ -172,8 +172,8 @@ class WorkerSet {
   void remove(const WorkerProcess& worker);
 
   /// Waits up to `timeout` for the next event. Everything that a worker wrote before it died comes
-  /// before its WorkerExit; a busy worker does not delay the news of others. Ctrl-Z suspends the
-  /// workers and this process; `fg` resumes them all.
+  /// before its WorkerExit; a busy worker does not delay the other workers' news. Ctrl-Z suspends
+  /// the workers and this process; `fg` resumes them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:

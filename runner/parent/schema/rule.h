@@ -22,7 +22,7 @@ struct Effect {
   std::string why;   ///< the reason: "clahe is off"; braces as in a Rule's message
 };
 
-/// The x-remark of a string option: what is said about the results of runs that set it.
+/// The x-remark of a string option: a remark about the results of runs that set it.
 struct Remark {
   std::string when;  ///< a condition; if it is false, there is no remark
   std::string text;  ///< what precedes the option's value; braces as in a Rule's message

@@ -76,8 +76,8 @@ std::span<const SchemaFile> embedded_schemas();
 /// x-python, x-coupling, x-mixes-samples, x-spans-training, x-resume, x-rules, x-config (of a
 /// mapping: the option that names weights; their config.json affects the other options), x-file (of
 /// an option: what must exist at its path), x-effective-when (of an option: the conditions under
-/// which it has an effect), x-remark (of a string option: what is said about the results of runs
-/// that set it), x-other-names (of a key in one of the recipe's own mappings, such as device:
+/// which it has an effect), x-remark (of a string option: a remark about the results of runs that
+/// set it), x-other-names (of a key in one of the recipe's own mappings, such as device:
 /// OtherName), and x-kinds, which validates a mapping against the schema named by its `kind`:
 /// `x-kinds: "*"` accepts stages (kind: train.supervised is the file train/supervised.schema.json),
 /// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is

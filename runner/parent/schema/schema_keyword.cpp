@@ -226,7 +226,7 @@ std::string_view phrase(Needs needs) {
     case Needs::kList:
       return "a list";
     case Needs::kValues:
-      return "a list that is not empty";
+      return "a non-empty list";
     case Needs::kUniqueTexts:
       return "a list of different strings";
     case Needs::kExpression:

@@ -50,7 +50,7 @@ std::string retyped(const Value& value, unsigned types) {
         !text.empty() && text.size() < 20 &&
         std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
     if (digits && (types & (kIntegerType | kNumberType))) {
-      // Some readers read a number with a leading zero as text, others as octal.
+      // Some YAML parsers read a number with a leading zero as text, others as octal.
       const std::size_t first = std::min(text.find_first_not_of('0'), text.size() - 1);
       return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") +
              text.substr(first);

@@ -19,7 +19,7 @@ std::string page_version(const Catalog& catalog, const CatalogSweep& sweep);
 /// Returns a function (PageReply::events) that follows a list of runs. On each call, it returns the
 /// event
 ///
-///   report     rows of this list have changed, or there are others; at most every fifth call
+///   report     rows of this list were changed, added or removed; at most every fifth call
 ///
 /// or an empty text. As long as nothing has changed in the folders, a call does no more than
 /// RunCatalog::contents(). Borrows `catalog`.

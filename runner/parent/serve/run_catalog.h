@@ -75,8 +75,8 @@ class RunCatalog {
   /// Reads the folders. Fails like list_runs(); the catalog then contains only the problem.
   Result<std::shared_ptr<const Catalog>> refresh();
   /// Returns the catalog. It is the same object as before unless something has changed. Reads the
-  /// folders if that has not been done yet, or if it is more than five seconds ago and nothing
-  /// keeps the catalog fresh.
+  /// folders if they have not been read yet, or if the last reading is more than five seconds old
+  /// and nothing keeps the catalog fresh.
   std::shared_ptr<const Catalog> contents();
   /// Keeps reading the folders as long as contents() was called within the last minute.
   void keep_fresh();
@@ -105,7 +105,7 @@ class RunCatalog {
   std::optional<Clock::time_point> visited_;  // when contents() was last called
   bool is_kept_ = false;                      // keeper_ has started
   std::unordered_map<std::string, KnownFacts> facts_;
-  std::condition_variable_any wake_, read_;  // notified of a visit, and of a completed reading
+  std::condition_variable_any wake_, read_;  // notified by a visit and by a completed reading
   std::jthread keeper_;
 };
 

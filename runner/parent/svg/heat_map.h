@@ -27,7 +27,7 @@ class HeatMap {
   void row_name(std::size_t row, std::string_view name) const;
   void column_name(std::size_t column, std::string_view name) const;
 
-  /// The space, in pixels, that such names need to the left of the cells and below them.
+  /// The space, in pixels, that `names` need to the left of the cells and below them.
   static double room_left(std::span<const std::string> names);
   static double room_below(std::span<const std::string> names);
 

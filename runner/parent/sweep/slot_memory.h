@@ -57,8 +57,8 @@ class SlotMemory {
   std::vector<std::string> uncounted() const;
 
  private:
-  /// The up to `slots` trials on one device that need the most memory; for "cuda", those that need
-  /// the most GPUs.
+  /// The trials on one device that need the most memory, at most `slots` of them; for "cuda", those
+  /// that need the most GPUs.
   struct Load {
     std::string device;
     NamedBytes memory;

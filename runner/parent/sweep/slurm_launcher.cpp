@@ -79,7 +79,7 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
   const auto kept = parse_json<nlohmann::ordered_json>(file);
   if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() ||
       !kept.contains("prefix") || !kept["prefix"].is_string())
-    return damaged_launcher(path, "it has no 'launcher' and 'prefix'");
+    return damaged_launcher(path, "it lacks 'launcher' or 'prefix'");
   if (!is_prefix(kept["prefix"].get<std::string>()))
     return damaged_launcher(path,
                             "its 'prefix' may contain only lower-case letters, digits and '-'");
@@ -235,7 +235,7 @@ class SlurmQueue : public TaskQueue {
             "",
             message,
             "nothing is lost: once Slurm responds, `retort sweep resume " +
-                journal_.folder().string() + "` collects what is done and submits the rest"};
+                journal_.folder().string() + "` collects the finished trials and submits the rest"};
   }
 
   const Settings& settings_;

@@ -52,7 +52,7 @@ ReadAccount read_account(const std::filesystem::path& path) {
       account.events.push_back(event_from(line));
       account.text += line + "\n";
     } catch (const std::runtime_error&) {
-      // The machine lost power; the record of the run has the rest.
+      // Skip a line damaged by a power failure; the run's own record is complete.
     }
   }
   return account;

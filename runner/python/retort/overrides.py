@@ -27,12 +27,12 @@ class Choice:
 
 
 def choice(*values: Any) -> Choice:
-    """Values for the trials of a sweep to try: `retort.sweep("quickstart", seed=retort.choice(1, 2))`."""
+    """The values of a key in a sweep: `retort.sweep("quickstart", seed=retort.choice(1, 2))`."""
     return Choice(values)
 
 
 def rendered(overrides: Iterable[Override], values: Mapping[str, Any]) -> list[str]:
-    """Overrides in command-line form: strings as they are, then the values of mappings and keywords."""
+    """Overrides in command-line form: strings unchanged, then the values of mappings and keywords."""
     words = []
     for override in overrides:
         if isinstance(override, str):

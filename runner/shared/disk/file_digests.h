@@ -35,9 +35,9 @@ std::string to_text(const FileState& state);
 
 /// SHA-256 digests of files. Each file is read only once: its digest is cached in one of this
 /// user's folders, keyed by path and FileState. Any number of programs may use the cache at once.
-/// Damaged entries are ignored, and beyond a million files the oldest are dropped. The digest of a
-/// file that has just changed is not cached, since the file may change again without getting a new
-/// timestamp.
+/// Damaged entries are ignored, and with more than a million files, the oldest entries are dropped.
+/// The digest of a file that has just changed is not cached, since the file may change again
+/// without getting a new timestamp.
 class FileDigests {
  public:
   /// Returns the current time in nanoseconds since 1970.

@@ -248,8 +248,8 @@ int make_file(const fs::path& path, const std::string& text) {
   return error;
 }
 
-/// Removes all leases but the last two, and all drafts. A process that is creating a file just as
-/// it is removed here will notice that it came too late.
+/// Removes all leases but the last two, and all drafts. If a file is removed here while another
+/// process is creating it, that process will notice that it came too late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;

@@ -110,7 +110,7 @@ void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
   files_.push_back({std::move(path), std::move(file)});
   try {
     files_.back().file.append(text);
-  } catch (const WriteError&) {  // a half-written file is never published, regardless of the others
+  } catch (const WriteError&) {  // a half-written file is never published, even if the others are
     storage_->remove(files_.back().file.path());
     files_.pop_back();
     throw;

@@ -12,7 +12,7 @@ namespace {
 
 using enum ErrorCode;
 
-/// The rows for error numbers that start with 05 or higher.
+/// The rows for the error numbers from 0500 on.
 constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kUsage, ExitCode::kUsage, "the command line is not valid",
      "A flag or an argument on the command line is missing or unknown.",
@@ -22,7 +22,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
 
     {kMissingFolder, ExitCode::kMissingInput, "a folder does not exist",
      "A folder to be read by the data stage does not exist.", "data.root=no/such/folder",
-     "Correct the path: it is relative to the working directory."},
+     "Correct the path. Relative paths start at the working directory."},
     {kEmptyClass, ExitCode::kBadData, "a class has no images",
      "A class's folder contains no images, so the class cannot be learned.",
      "photos/cats without any files", "Add images to the folder, or remove it."},
@@ -99,7 +99,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read",
      "A file given on the command line or in an `entry` option does not exist or cannot be read.",
      "retort data fetch cub200 --from-file no/such.tgz",
-     "Correct the path: it is relative to the working directory."},
+     "Correct the path. Relative paths start at the working directory."},
 
     {kStageFailed, ExitCode::kRunFailed, "a stage failed", "A stage failed; the message says why.",
      "a tensor of the wrong shape", "See log.txt in the run folder for details."},
@@ -143,8 +143,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Set determinism: warn to continue with a warning, or determinism: off; or run on the CPU, "
      "where most operations are deterministic."},
     {kNothingCompared, ExitCode::kRunFailed, "a check found nothing to compare",
-     "retort doctor determinism compares the tensors of training runs, and retort certify their "
-     "gradients, but the recipe does not train anything.",
+     "retort doctor determinism compares the tensors of training runs, and retort certify compares "
+     "their gradients, but the recipe does not train anything.",
      "retort doctor determinism on a recipe that only evaluates",
      "Use a recipe with a train stage."},
     {kDeviceLost, ExitCode::kDeviceUnavailable, "a device failed",
@@ -173,8 +173,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "hooks: {after_run: [[./notify.sh]]}    (a script that is not executable)",
      "Run the command yourself; it receives the event as JSON on standard input."},
     {kMeasuredPlan, ExitCode::kRunFailed, "a plan requires running real steps",
-     "Python code reads the values of tensors, as with .item() or boolean masks, or uses an "
-     "operator that a dry run does not support. Its plan is an upper bound, measured by running "
+     "Python code reads the values of tensors, for example with .item() or boolean masks, or uses "
+     "an operator that a dry run does not support. Its plan is an upper bound, measured by running "
      "steps on the device. Other values may need a different amount of memory. This is a warning; "
      "with --strict, or if this machine does not have the device, it is an error.",
      "model.arguments.model_name=gemma4_vit_167m",
@@ -210,8 +210,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "run.mlflow sends a run to the MLflow server at MLFLOW_TRACKING_URI. That variable is not "
      "set, or is not the address of a server but, for example, a folder or a database.",
      "MLFLOW_TRACKING_URI=sqlite:///mlflow.db retort run classify run.mlflow=true",
-     "Start a server, as with mlflow server --backend-store-uri sqlite:///mlflow.db, and set "
-     "MLFLOW_TRACKING_URI=http://127.0.0.1:5000."},
+     "Start a server, for example with mlflow server --backend-store-uri sqlite:///mlflow.db, and "
+     "set MLFLOW_TRACKING_URI=http://127.0.0.1:5000."},
     {kNotTracked, ExitCode::kDeviceUnavailable, "an MLflow server did not receive all of a run",
      "The MLflow server did not respond in time, or rejected something. The run itself is not "
      "affected, and its folder contains everything.",
@@ -219,7 +219,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Send the rest with retort export RUN --mlflow URI, which sends nothing twice."},
 
     {kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created",
-     "A file or folder cannot be created.", "run.dir in a folder that you may not write to",
+     "A file or folder cannot be created.", "run.dir in a folder without write permission",
      "Choose another folder, or change the folder's permissions."},
     {kCannotWrite, ExitCode::kCannotWrite, "a file or standard output cannot be written",
      "A file or standard output was opened, but writing to it failed.", "retort stages >/dev/full",

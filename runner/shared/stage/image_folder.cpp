@@ -114,8 +114,8 @@ Diagnostic missing_images_error(const std::filesystem::path& root) {
           {},
           "",
           "there is no folder '" + root.string() + "'",
-          "it must contain one folder of images per class; `retort data make image_folder --out "
-          "DIR` creates one"};
+          "set root to a folder that contains one folder of images per class; `retort data make "
+          "image_folder --out DIR` creates one"};
 }
 
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts) {

@@ -73,7 +73,7 @@ std::int64_t needed_bytes(const Fields& fields) {
 }
 
 PlanAlternative alternative(const Json& json) {
-  const Fields fields(json, "an alternative of the memory plan");
+  const Fields fields(json, "an alternative in the memory plan");
   PlanAlternative result{fields.texts("overrides"), fields.text("exactness"), needed_bytes(fields),
                          fields.number("relative_flops"), text_or_none(fields, "refused")};
   if (fields.has("relative_operations"))

@@ -102,7 +102,7 @@ class Inputs {
   Sources sources_;
 };
 
-/// One artifact for each output port of the kind.
+/// The artifacts that a stage produces, one for each output port of its kind.
 using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
 
 /// One configured stage of a run.

@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// Returns text that Markdown shows as it is, on one line: each character that could begin markup
+/// Returns text that Markdown shows verbatim, on one line: each character that could begin markup
 /// is escaped.
 std::string markdown_text(std::string_view text);
 

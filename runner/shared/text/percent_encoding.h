@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// Percent-encodes text for use in a URL; optionally leaves slashes as they are.
+/// Percent-encodes text for use in a URL; optionally leaves slashes unchanged.
 std::string percent_encoded(std::string_view text, bool keeps_slash = false);
 
 }  // namespace runner

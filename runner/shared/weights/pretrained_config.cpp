@@ -99,10 +99,9 @@ PretrainedConfig of_timm(const json& config) {
       R"(vit_(tiny|small|base|large)_patch(\d{1,4})(?:(_clip)?(_quickgelu)?_(\d{1,4})|)"
       R"((?:_reg(\d{1,3}))?(_dinov2))(\..*)?)");
   std::smatch match;
-  refuse_unless(
-      std::regex_match(architecture, match, kName),
-      "its 'architecture' is '" + architecture +
-          "', but of timm's models only vit_{tiny,small,base,large}_patch… are supported");
+  refuse_unless(std::regex_match(architecture, match, kName),
+                "its 'architecture' is '" + architecture +
+                    "', but the only supported timm models are vit_{tiny,small,base,large}_patch…");
   PretrainedConfig result;
   for (const TimmSize& size : kTimmSizes) {
     if (match[1].str() != size.name) continue;

@@ -159,7 +159,7 @@ def watch_of(torch, weights):
             is_suitable = x.dim() > 0 and x.shape[0] % SAMPLES == 0
             if (path, number) not in self.calls or not is_suitable:
                 self.calls[path, number] = (probability if is_suitable else None, self.located("dropout"))
-            # Like dropout, the product keeps a tensor for the backward pass, so a recomputation cannot end before it.
+            # Like dropout, the product saves a tensor for the backward pass, so a recomputation cannot end before it.
             return (lambda x, probability: x * torch.ones_like(x)) if is_suitable else None
 
         def leave_calls(self):

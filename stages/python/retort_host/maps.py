@@ -52,7 +52,7 @@ class FeatureMaps:
         return found
 
     def see_input(self, block, inputs):
-        """Computes the input of a block from its feature maps, so that it has a gradient with respect to them."""
+        """Computes the input of a block from its feature maps, so that the input has a gradient with respect to the maps."""
         x = inputs[0] if inputs else None
         if not isinstance(x, self.torch.Tensor) or not x.is_floating_point():
             return None

@@ -2,7 +2,7 @@
 
 # Layers of timm and of the inplace_abn package that use batch statistics but are not torch's BatchNorm.
 OTHER_MIXING_LAYERS = {"EvoNorm2dB0", "EvoNorm2dB1", "EvoNorm2dB2", "InplaceAbn", "ABN", "InPlaceABN", "InPlaceABNSync"}
-# The modules that define forward() of layers that call torch's batch_norm, which several ranks compute together.
+# The Python modules of layers with a forward() that calls torch's batch_norm, which several ranks can compute together.
 SHARED_FORWARDS = {"torch.nn.modules.batchnorm", "timm.layers.norm_act"}
 
 

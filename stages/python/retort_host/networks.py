@@ -78,7 +78,7 @@ class Networks:
         return self.entries.taking(request["entry"], request["arguments"], class_argument=request.get("class_argument"))
 
     def pixels(self, request):
-        """Returns how the images for a network must be prepared, as far as it says so."""
+        """Returns how images must be prepared for a network, to the extent that the network specifies it."""
         make = self.entry_of(request)
         return pixels_for(request["entry"], make, request["arguments"],
                           lambda: self.make(make, {**request, "device": "meta", "seed": 0}))
@@ -116,7 +116,7 @@ class Networks:
         return found
 
     def replace_calls(self, made, number, calls):
-        """Does the same for functions that drop values, which modules call."""
+        """Does the same for functions that drop values when modules call them."""
         found, drops = [], {}
         for call in calls:
             name = call_name(call["path"], call["number"])
@@ -265,7 +265,7 @@ class Networks:
         return {"outputs": list(outputs), "has_maps": maps is not None}
 
     def opened(self, number, active):
-        """Returns the network itself, for code that calls it. The worker runs the hosted modules `active`."""
+        """Returns the network itself, for code that calls it. The worker runs the hosted modules in `active`."""
         made = self.made[number]
         self.share_batches()
         made.check_weights()

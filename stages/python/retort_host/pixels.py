@@ -1,4 +1,4 @@
-"""Finds out how the images for a network must be prepared."""
+"""Finds out how images must be prepared for a network."""
 
 import sys
 
@@ -7,7 +7,7 @@ LOADING = ("cache_dir", "revision", "subfolder", "token", "local_files_only")  #
 
 def pixels_for(entry, function, arguments, make):
     """Returns what is known of "image_size", "mean" and "std" for the network that function(**arguments) creates, and "source",
-    which says where they are from. `make` creates the network on the Meta device."""
+    which says where these values come from. `make` creates the network on the Meta device."""
     library = entry.partition(":")[0].partition(".")[0]
     if library == "transformers":
         return pixels_of_transformers(arguments)

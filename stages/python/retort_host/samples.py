@@ -256,11 +256,11 @@ class DataSet:
         """Checks that the values have the same names, types and shapes as the first sample's, and returns them in its order."""
         found = {item.name: item for item in items}
         for name in found.keys() - {spec["name"] for spec in self.expected}:
-            raise BadSample(f"it has '{name}', which sample 0 lacks", "give all samples values with the same names")
+            raise BadSample(f"it has '{name}', which sample 0 lacks", "use the same names in every sample")
         for spec in self.expected:
             name = spec["name"]
             if name not in found:
-                raise BadSample(f"it has no '{name}', which sample 0 has", "give all samples values with the same names")
+                raise BadSample(f"it has no '{name}', which sample 0 has", "use the same names in every sample")
             wanted = Item(name, spec["dtype"], spec["shape"], b"").says()
             if found[name].says() != wanted:
                 raise BadSample(f"its '{name}' is {found[name].says()}, but that of sample 0 is {wanted}",

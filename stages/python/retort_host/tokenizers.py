@@ -8,7 +8,7 @@ from retort_host.refusal import Refusal
 
 LONGEST_TEXT = 80  # characters of a text that are shown
 PADDING_ADVICE = (
-    "pad and cut all texts to one length: a tokenizer of transformers does so with padding='max_length', truncation=True, "
+    "pad and truncate all texts to the same length; a transformers tokenizer does this with padding='max_length', truncation=True, "
     "max_length=77"
 )
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "runner/python"))
 import retort  # noqa: E402
 
 if "RETORT" not in os.environ:
-    sys.exit("the variable RETORT is not set to the program to test")
+    sys.exit("set the environment variable RETORT to the program to test")
 os.environ["RETORT"] = os.path.abspath(os.environ["RETORT"])
 
 _scratch = tempfile.TemporaryDirectory()
@@ -33,7 +33,7 @@ def small_run() -> retort.Run:
 
 
 def fake_program(test, script):
-    """Points RETORT to a shell script until the end of the test."""
+    """Sets RETORT to a shell script until the end of the test."""
     file = SCRATCH / "fake_retort"
     file.write_text("#!/bin/sh\n" + script)
     file.chmod(0o755)

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-/// Input whose lines are all available at once.
+/// Input with all lines available at once.
 class GivenLines final : public TrackerInput {
  public:
   explicit GivenLines(std::vector<json> lines) : lines_(lines.begin(), lines.end()) {}
@@ -151,7 +151,7 @@ TEST_F(TrackerTest, FailingServerGetsOneMoreRequestAtTheEnd) {
   EXPECT_THAT(mlflow_.seen(), SizeIs(2)) << "once during the run, and once at its end";
 }
 
-TEST_F(TrackerTest, HalfSentRunIsCompletedByALaterExport) {
+TEST_F(TrackerTest, PartiallySentRunIsCompletedByALaterExport) {
   mlflow_.fail("runs/log-batch", 0, /*is_done=*/true);  // the response is lost
   EXPECT_FALSE(track_until_silent("runs/log-batch"));
   mlflow_.recover();

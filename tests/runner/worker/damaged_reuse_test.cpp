@@ -1,4 +1,4 @@
-// What is not reused: damaged files, entries of other nodes and records that are incomplete.
+// Damaged files, entries of other nodes and incomplete records are not reused.
 
 #include <fstream>
 

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A stage that plans to need `needs` bytes of a budget of 100, and outputs a stand-in.
+/// A stage that is planned to need `needs` bytes of a budget of 100. It outputs a placeholder.
 class PlannedStage : public Stage {
  public:
   static constexpr std::int64_t kMeasured = 77;
@@ -53,8 +53,8 @@ const StageKind kPlanned{"train.planned",
                            return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
                          }};
 
-/// A data stage that counts its runs, and finds no data until the file "data" is in the folder
-/// `where`.
+/// A data stage that counts its runs. It finds no data until the folder `where` contains the file
+/// "data".
 class CountingStage : public Stage {
  public:
   Outputs run(const Inputs&, RunContext& context) override {
@@ -222,7 +222,7 @@ TEST_F(DryRunTest, StrictModeReportsEveryProblemOnce) {
                                "other cannot be planned: no folder 'x'"));
 }
 
-TEST_F(DryRunTest, UnplannableNodeIsNotRun) {
+TEST_F(DryRunTest, NodeThatCannotBePlannedIsNotRun) {
   const auto executor = made({node("train", 1)});
   EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
   EXPECT_EQ(executor->planned()[0].state, DryNode::State::kUnknown);

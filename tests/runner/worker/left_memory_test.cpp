@@ -124,7 +124,7 @@ TEST_F(LeftMemoryTest, ArtifactOnDiskKnowsItsCacheFolder) {
   EXPECT_THAT(left_.text(1), testing::ElementsAre("more is kept on the disk"));
 }
 
-TEST_F(LeftMemoryTest, PassedOnArtifactCountsOnce) {
+TEST_F(LeftMemoryTest, ForwardedArtifactCountsOnce) {
   left_.add(1, {{"train", train_}});
   std::vector<DryNode> nodes = {planned(10 * kMib, 200 * kMib)};
   left_.share(nodes, "cpu");

@@ -99,7 +99,7 @@ TEST_F(ReuseTest, ReuseCanBeDisabled) {
   EXPECT_THAT(run("b", chain(), Which::kNone),
               ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(), IsEmpty());
-  fs::remove_all(folder_ / "a");  // b has also been entered in the index
+  fs::remove_all(folder_ / "a");  // the index also has an entry for b
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"));
 }
 
@@ -135,7 +135,7 @@ TEST_F(ReuseTest, SeedIsIgnoredIfTheStageDeclaresIt) {
   EXPECT_THAT(said(), testing::Contains("train: computed again: train.seed was 7 and is now 8"));
 }
 
-TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
+TEST_F(ReuseTest, SmokeRunNeitherReusesNorIndexesNodes) {
   smoke_ = true;
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -146,7 +146,7 @@ TEST_F(ReuseTest, SmokeRunNeitherReusesNorEntersNodes) {
               ElementsAre("source", "computed", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, ResultsFromOtherWeightsAreNeitherReusedNorEntered) {
+TEST_F(ReuseTest, ResultsFromOtherWeightsAreNeitherReusedNorIndexed) {
   run("a", chain());
   checkpoints_ = {
       {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
@@ -163,7 +163,7 @@ TEST_F(ReuseTest, InputsCreatedByTheRunAreRecognized) {
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "wants out", "read", "trained", "computed"));
 }
 
-TEST_F(ReuseTest, InputsThatChangeDuringTheRunAreNotEntered) {
+TEST_F(ReuseTest, ResultsAreNotIndexedIfInputsChangeDuringTheRun) {
   world_outside = "about to change";
   run("a", chain());
   EXPECT_FALSE(fs::exists(folder_ / "index"));
@@ -198,7 +198,7 @@ TEST_F(ReuseTest, DataIsNotComputedForAFinishedTrainingStage) {
   EXPECT_THAT(run("a", nodes), ElementsAre("source", "took elsewhere"));
 }
 
-TEST_F(ReuseTest, ManyRunsMayEnterTheSameNodeAtOnce) {
+TEST_F(ReuseTest, ManyRunsMayIndexTheSameNodeAtOnce) {
   const NodeIndex index(folder_ / "index");
   const nlohmann::json document = {{"nodes", {{"features", {{"kind", "x"}}}}}};
   const std::string key = document_key(document);

@@ -71,7 +71,7 @@ TEST_F(Cub200List, JoinsByNumberAndKeepsTheOrderOfTheImages) {
   }
 }
 
-TEST_F(Cub200List, BoxesAreRoundedOutToWholePixels) {
+TEST_F(Cub200List, BoxesAreRoundedOutwardToWholePixels) {
   write_set();
   const ImageList found = list(/*boxes=*/true);
   EXPECT_EQ(found[Part::kTrain][0].box, (Box{0, 0, 1, 1}));

@@ -21,7 +21,7 @@ namespace {
 
 using runner::StageError;
 
-constexpr std::int64_t kPixels = 32;  // a ResNet halves them five times
+constexpr std::int64_t kPixels = 32;  // a ResNet halves the image sides five times
 
 Json resnet(const Json& more = Json::object()) {
   Json backbone = {

@@ -11,7 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::SizeIs;
 
-/// Returns ingredients with one weight each. The accuracy falls with its distance from `target`.
+/// Returns ingredients with one weight each. The accuracy falls with the weight's distance from
+/// `target`.
 Ingredients ingredients_of(std::vector<double> values, double target) {
   return {
       .count = values.size(),

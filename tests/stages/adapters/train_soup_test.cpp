@@ -24,8 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A TinyModel whose networks are built one at a time, since the ranks of a test are threads that
-/// share LibTorch's random numbers.
+/// A TinyModel that builds one network at a time, since the ranks of a test are threads that share
+/// LibTorch's random numbers.
 class BuiltInTurn final : public Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,

@@ -40,7 +40,7 @@ TEST(CutPoints, GradeWithoutSamplesIsSkipped) {
   EXPECT_THAT(best_cut_points({{0.25, 1}, {0.5, 1}, {1, 2}}, 3), ElementsAre(0, 0.75));
 }
 
-TEST(CutPoints, SamplesOfASingleGradeGiveMidpoints) {
+TEST(CutPoints, SamplesOfASingleGradeGiveDefaultCutPoints) {
   EXPECT_THAT(best_cut_points({{0.25, 1}, {0.5, 1}}, 3), ElementsAre(0.5, 1.5));
 }
 

@@ -108,7 +108,7 @@ TEST(EpisodeSet, EpisodeDependsOnlyOnSeedEpochAndIndex) {
   EXPECT_EQ(still.classes(1, 5), still.classes(2, 5));
 }
 
-TEST(EpisodeSet, EveryClassAndEverySampleIsDrawnSometimes) {
+TEST(EpisodeSet, EveryClassAndEverySampleIsEventuallyDrawn) {
   const EpisodeSet set = episodes();
   std::set<float> seen, first;
   for (std::int64_t index = 0; index < 200; ++index) {

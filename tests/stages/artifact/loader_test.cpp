@@ -87,7 +87,7 @@ TEST(Loader, AnyNumberOfWorkersGivesTheSameBits) {
   }
 }
 
-TEST(Loader, BatchesFollowTheOrder) {
+TEST(Loader, BatchesFollowTheSampleOrder) {
   Loader loader(dataset(3), std::vector<std::int64_t>{7, 3, 9, 1, 0}, 2, 0);
   EXPECT_EQ(loader.batches(), 3);
   const auto batches = all_batches(loader);
@@ -160,7 +160,7 @@ TEST(Loader, ContinuesFromAnyPosition) {
   }
 }
 
-TEST(Loader, ContinuesAtTheEndButNotBeyondIt) {
+TEST(Loader, ContinuesAtTheEndButNotPastIt) {
   for (const std::int64_t workers : {0, 2}) {
     const auto data = dataset(workers);
     Loader loader(data, sequential_order(10), 4, 0, true, 2);
@@ -172,7 +172,7 @@ TEST(Loader, ContinuesAtTheEndButNotBeyondIt) {
   }
 }
 
-TEST(Loader, StartsAnywhereInAPassTooLongToList) {
+TEST(Loader, StartsAnywhereInAPassTooLongForMemory) {
   const auto data = dataset(2);
   data->size = std::int64_t{1} << 50;
   const SampleOrder order = shuffled_order(data->size, 5, 0);

@@ -72,7 +72,7 @@ TEST(ContrastiveLoss, TileStaysSmallComparedWithTheEmbeddings) {
   EXPECT_EQ(tile(100'000, 512), 512);
 }
 
-TEST(Nearest, IsTheFirstLargestProductForEveryTile) {
+TEST(Nearest, IsTheFirstOfEqualLargestProductsForEveryTile) {
   const at::Tensor queries = unit_rows(11, 5, 8), some = unit_rows(7, 5, 9);
   const at::Tensor candidates = torch::cat({some, some});  // each twice
   const at::Tensor expected = queries.mm(some.t()).argmax(1);

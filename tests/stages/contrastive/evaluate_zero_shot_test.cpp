@@ -53,7 +53,7 @@ TEST_F(ZeroShot, PromptsUseTheClassWordsOfCaptions) {
   EXPECT_FALSE(found.equal(images().matmul(texts({"a red", "a green", "a blue"}).t()).argmax(1)));
 }
 
-TEST_F(ZeroShot, NearestClassIsNotRoundedToHalfPrecision) {
+TEST_F(ZeroShot, NearestClassIsFoundInFullPrecision) {
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     policy_->precision.base = precision;
     run(kEvaluateZeroShot, {{"templates", {"a {name}"}}});

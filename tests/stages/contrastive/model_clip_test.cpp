@@ -111,7 +111,7 @@ TEST(Clip, FingerprintIncludesTokenizerFiles) {
   EXPECT_EQ(fingerprint("{}"), "");
 }
 
-TEST(Clip, WidthMustBeDivisibleByTheHeads) {
+TEST(Clip, WidthMustBeDivisibleByTheNumberOfHeads) {
   EXPECT_REFUSED(created(kModelClip, R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})"),
                  kOptionConflict, "/model/text/hidden_size", "hidden_size 10",
                  "num_attention_heads 4");

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::Pair;
 using Ranks = std::vector<std::int64_t>;
 
-/// Returns images whose products with the texts torch::eye() are `rows`.
+/// Returns images that have the products `rows` with the texts torch::eye().
 at::Tensor scores(std::vector<std::vector<double>> rows) {
   std::vector<at::Tensor> tensors;
   for (const auto& row : rows) tensors.push_back(torch::tensor(row, at::kDouble));

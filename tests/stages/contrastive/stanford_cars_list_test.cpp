@@ -277,7 +277,7 @@ TEST_F(PublishedCars, HaveThePublishedCounts) {
        read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
     std::ofstream{folder_ / ("cars_train/" + std::get<std::string>(record.back()))};
   fs::create_directory_symlink("cars_train",
-                               folder_ / "cars_test");  // whose file names have the same form
+                               folder_ / "cars_test");  // its file names have the same form
   for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
     const auto found = list_stanford_cars(folder_.path(), labels, /*boxes=*/true, false);
     ASSERT_TRUE(found) << found.errors().front().message;

@@ -155,7 +155,7 @@ TEST(Contrastive, AccumulationReportsThatTheLossDiffers) {
               testing::Contains(HasSubstr("each image is compared only with the 3 others")));
 }
 
-/// Parts of another size would compare other pairs, so they compute a different loss.
+/// Parts of a different size would compare different pairs, so the loss would differ.
 TEST(Contrastive, AlternativesKeepTheGroupsThatAreComparedSeparately) {
   for (const char* negatives : {"micro_batch", "batch"}) {
     ContrastiveRun training;

@@ -32,7 +32,7 @@ TEST(AnnotationFiles, FilesThatAreNotUtf8AreReportedByFormat) {
       {"\xfe\xff\0f\0i"s, "UTF-16 text"},
       {"f\0i\0l\0e\0"s, "UTF-16 text"},
       {"\x1f\x8b\x08\0"s, "compressed with gzip"},
-      {"PK\3\4"s, "a zip archive, as .xlsx files are"},
+      {"PK\3\4"s, "a zip archive, such as an .xlsx file"},
   };
   for (const auto& [bytes, what] : files_as) {
     folder.write("t.csv", bytes);

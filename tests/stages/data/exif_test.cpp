@@ -26,7 +26,7 @@ TEST(Exif, InvalidDataIsIgnored) {
   auto cut = exif_block(true, 6);
   for (; !cut.empty(); cut.pop_back()) EXPECT_EQ(exif_orientation(cut), cut.size() == 22 ? 6 : 1);
   auto far = exif_block(true, 6);
-  far[4] = far[5] = far[6] = 0xFF;  // the directory lies beyond the end
+  far[4] = far[5] = far[6] = 0xFF;  // the directory is past the end of the data
   EXPECT_EQ(exif_orientation(far), 1);
 }
 

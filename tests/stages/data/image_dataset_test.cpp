@@ -122,7 +122,7 @@ TEST_F(ImageDatasetTest, FinalAugmentationsFollowTheCrop) {
     for (std::int64_t epoch = 0; epoch < 12; ++epoch) {
       Random random({kSeed, static_cast<std::uint64_t>(epoch), 0, 1});
       const DrawnFinal drawn = drawn_final(options_.augment.last, options_.image_size, random);
-      // Without normalization, the pixels are those of the image that the others are computed from.
+      // There is no normalization, so these are the pixels before the final augmentations.
       const at::Tensor numbers = image_of(*before, epoch);
       Image image(options_.image_size, options_.image_size);
       const at::Tensor bytes =

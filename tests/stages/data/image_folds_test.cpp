@@ -105,7 +105,7 @@ TEST(Folds, EachPatientIsInOneFold) {
   EXPECT_EQ(times.size(), list_of_patients(40)[Part::kTrain].size());
 }
 
-TEST(Folds, LargePatientsAreSpread) {
+TEST(Folds, PatientsWithManyImagesAreSpreadOverFolds) {
   // Classes have 50 images, in groups of at most 4. A fold has at most one such group more than the
   // smallest fold of the class.
   std::vector<std::size_t> sizes;

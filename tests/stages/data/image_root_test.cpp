@@ -19,7 +19,7 @@ TEST(ImageRoot, FullyResolvedLinksMustStayInside) {
   link("../a.jpg", "data/sub/inside.jpg");
   link("sub/inside.jpg", "data/twice.jpg");
   link("../d.jpg", "data/above.jpg");
-  link("../data2/c.jpg", "data/beside.jpg");  // a folder whose name begins like the root's
+  link("../data2/c.jpg", "data/beside.jpg");  // a folder with a name that begins like the root's
   link("above.jpg", "data/by_another.jpg");
   link("nowhere", "data/broken.jpg");
   ImageRoot root(folder / "data", /*allow_outside=*/false);

@@ -146,7 +146,7 @@ TEST_F(ImageStageOf, SeedIsUsedOnlyIfTheStageSplits) {
   EXPECT_FALSE((*made(one))->uses_seed());
 }
 
-/// A run whose data is split, and the run that continues it.
+/// A run that splits its data, and the run that continues it.
 class DividedAsBefore : public ImageStageOf {
  protected:
   DividedAsBefore() {

@@ -35,7 +35,7 @@ TEST(LabelRows, ImageIsSplitByItsRarestLabel) {
   EXPECT_THAT(rarest, ElementsAre(0, 0, 0, 2, 0)) << "without labels, the most frequent one";
 }
 
-TEST(LabelRows, EmptyFieldMeansUnknownUnlessTheRecipeSaysNone) {
+TEST(LabelRows, EmptyFieldIsAnErrorUnlessTheRecipeAllowsNoLabels) {
   LabelRows strict(one_column());
   EXPECT_THAT(strict.add({" "}), HasSubstr("labels.empty: none"));
   LabelRows lenient({.column = "tags", .separator = "|", .may_be_empty = true});

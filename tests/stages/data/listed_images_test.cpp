@@ -65,7 +65,7 @@ TEST_F(ListedImagesTest, ClassesWithoutNamesAreNamedByNumber) {
   }
 }
 
-TEST_F(ListedImagesTest, OtherKeysAreIgnored) {
+TEST_F(ListedImagesTest, UnknownKeysAreIgnored) {
   const ListedImages list = filelist(
       R"({"note": {"image_names": [1, {"a": [null]}]}, "more": [[true]], "image_names": ["a.jpg"], "size": 1.5,
           "image_labels": [0]})");
@@ -98,7 +98,7 @@ TEST_F(ListedImagesTest, NonIntegerLabelsAreReportedWithTheirLines) {
       {kBadAnnotations, "", {"line 6: it is not JSON"}});
 }
 
-TEST_F(ListedImagesTest, OtherJsonStructuresAreRejected) {
+TEST_F(ListedImagesTest, UnsupportedJsonStructuresAreRejected) {
   for (const char* const text : {"[]", "3", "\"a\"", "null"})
     EXPECT_REFUSED(faults(text), kBadAnnotations, "", "line 1",
                    R"({"label_names": [], "image_names": [], "image_labels": []})")

@@ -190,7 +190,7 @@ TEST(MatFile, TruncationAnywhereIsRejected) {
     std::size_t refused = 0;
     for (std::size_t length = 0; length < size; ++length)
       refused += problem(file.substr(0, length)).empty() ? 0 : 1;
-    // The bytes cut off may be padding, whose loss is harmless.
+    // The missing bytes may be padding, which the reader does not need.
     EXPECT_GE(refused, size - 7);
   }
 }

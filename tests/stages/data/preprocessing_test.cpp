@@ -15,7 +15,7 @@
 namespace stages {
 namespace {
 
-// The function accepts no argument for the class, the part or the file of an image.
+// The function has no parameter for the class, the part or the file of an image.
 template <typename Extra>
 constexpr bool kTakes =
     std::is_invocable_v<decltype(preprocessed), Image, const Preprocessing&, Extra> ||

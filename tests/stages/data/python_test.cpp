@@ -281,7 +281,7 @@ TEST_F(PythonDataTest, ClassesWithoutALabelAreRejected) {
   EXPECT_REFUSED((train(Json::object())), kOptionConflict, "/entry", "label");
 }
 
-TEST_F(PythonDataTest, LabelBeyondTheClassesIsRejectedWithItsSample) {
+TEST_F(PythonDataTest, LabelOutsideTheClassesIsRejectedWithItsSample) {
   write(
       "\nNumbers.__getitem__ = lambda self, index: {'label': index // 4}\n"
       "Numbers.classes = ['one', 'two']\n");
@@ -289,7 +289,7 @@ TEST_F(PythonDataTest, LabelBeyondTheClassesIsRejectedWithItsSample) {
   EXPECT_REFUSED(data->sample(0, 8), kLabelOutOfRange, "/data/entry", "sample 8", "2");
 }
 
-TEST_F(PythonDataTest, SampleThatRaisesIsReportedOrSkipped) {
+TEST_F(PythonDataTest, SampleThatRaisesAnExceptionIsReportedOrSkipped) {
   write("\ndef trouble(index):\n    if index == 3: raise ValueError('no such picture')\n");
   const auto data = train(Json::object());
   EXPECT_REFUSED(data->sample(0, 3), kStageFailed, "/data/entry", "sample 3",

@@ -56,7 +56,8 @@ ImageDatasetOptions transform_to_input(ResizeOptions resize, bool crops_to_disc)
   return transform;
 }
 
-/// Checks that the spot in the network's input, moved into the region, is the spot in the picture.
+/// Checks that the spot in the network's input, mapped to the region, is at the spot in the
+/// picture.
 void expect_spot_in_its_place(const std::string& file, const ImageDatasetOptions& transform) {
   const ImagesToPredict images({file}, transform, /*skip=*/false);
   const at::Tensor input = images.sample(0, 0)->at("image").contiguous();

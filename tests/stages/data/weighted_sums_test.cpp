@@ -29,7 +29,8 @@ std::uint8_t sum_of(const Coefficients& coefficients, std::size_t at, const auto
 
 class WeightedSums : public testing::TestWithParam<std::pair<int, int>> {
  protected:
-  /// Covers a side without the first and last pixel of the result, if there are more than two.
+  /// Coefficients for a side, without the first and last pixel of the result if it has more than
+  /// two.
   static Coefficients inner(Interpolation interpolation) {
     const auto [from, to] = GetParam();
     const int left_out = to > 2 ? 1 : 0;
@@ -44,7 +45,7 @@ TEST_P(WeightedSums, AlongRowsMatchTheDefinitionForAnyNumberOfRows) {
     const std::size_t source_bytes = 3 * static_cast<std::size_t>(sums.count());
     const std::size_t result_bytes = 3 * coefficients.spans.size();
     for (const int rows : {1, 7, SumsAlongRows::kRows}) {
-      // There is no space after the last byte of either, so a sanitizer reports accesses beyond it.
+      // Neither buffer has space after its last byte, so a sanitizer reports accesses past the end.
       std::vector<std::vector<std::uint8_t>> from, to(static_cast<std::size_t>(rows));
       SumsAlongRows::Sources sources{};
       SumsAlongRows::Results results{};

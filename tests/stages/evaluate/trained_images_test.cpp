@@ -80,8 +80,8 @@ TEST_F(TrainedImagesTest, TrainingAndValidationImagesAreCountedAndRejected) {
   EXPECT_REFUSED(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}), kBadAnnotations,
                  "/allow_trained", "2 of the 3 ", "'5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
-  EXPECT_THAT(context_.said, ElementsAre("the model was trained on 1 of the 2 test images, "
-                                         "or selected by its results on them: '5.jpg'"));
+  EXPECT_THAT(context_.said, ElementsAre("the model was trained on 1 of the 2 test images, or was "
+                                         "selected by its results on them: '5.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, LongListsAreShortened) {

@@ -137,7 +137,7 @@ TEST_F(DownloadTest, ChangedFileRestartsTheDownload) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, ChecksumDetectsAPartFromAnotherFile) {
+TEST_F(DownloadTest, ChecksumDetectsAPartialDownloadOfAnotherFile) {
   folder_.write("data.bin.part", std::string(100'000, 'x'));
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 500'000);
@@ -145,14 +145,14 @@ TEST_F(DownloadTest, ChecksumDetectsAPartFromAnotherFile) {
   EXPECT_THAT(listener_.said.at(1), HasSubstr(" but should be " + sum_ + ": starting over"));
 }
 
-TEST_F(DownloadTest, CompletePartNeedsNoDownload) {
+TEST_F(DownloadTest, CompletePartialFileIsNotDownloadedAgain) {
   folder_.write("data.bin.part", bytes_);
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 0);
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, OversizedPartRestartsTheDownload) {
+TEST_F(DownloadTest, OversizedPartialFileRestartsTheDownload) {
   folder_.write("data.bin.part", bytes_ + "more");
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   fetch(server);
@@ -169,7 +169,7 @@ TEST_F(DownloadTest, ResumingNeedsAChecksumOrAnEtag) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, PartIsOnlyResumedFromItsOwnUrl) {
+TEST_F(DownloadTest, PartialFileIsOnlyResumedFromItsOwnUrl) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   Download what = wanted(server);
   what.checksum.reset();
@@ -241,7 +241,7 @@ TEST_F(DownloadTest, GivesUpIfNoDataArrives) {
   EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
 }
 
-TEST_F(DownloadTest, GivesUpAndKeepsThePart) {
+TEST_F(DownloadTest, KeepsThePartialFileAfterGivingUp) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (requests++ > 0) return ServedReply{.status = 500};
@@ -261,7 +261,7 @@ TEST_F(DownloadTest, EmptyFileIsDownloaded) {
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, LinkInsteadOfThePartIsNotFollowed) {
+TEST_F(DownloadTest, LinkInsteadOfThePartialFileIsNotFollowed) {
   const auto other = folder_.write("other", "mine");
   fs::create_symlink(other, part());
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
@@ -308,7 +308,7 @@ TEST_F(DownloadTest, ExcessBytesAreRejected) {
   EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 300'000);
 }
 
-TEST_F(DownloadTest, FullDiskKeepsThePart) {
+TEST_F(DownloadTest, FullDiskKeepsThePartialFile) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   std::size_t written = 0;
   WritingStorage storage([&](int file, const char* data, std::size_t size) -> ssize_t {

@@ -45,7 +45,7 @@ TEST(GpuContrastive, UsesMemoryForOneTile) {
   const at::Tensor images = unit_rows(kPairs, kWidth, 1).to(at::kFloat).to(kGpu).requires_grad_();
   const at::Tensor scale = torch::tensor(3.0F, kGpu);
   contrastive_loss(images, images, scale, {}, kTile)
-      .backward();  // allocates the memory of libraries
+      .backward();  // makes libraries allocate their memory
   MemoryMeter meter(kGpu);
   meter.peak_since_last();
   const std::int64_t before = meter.in_use();

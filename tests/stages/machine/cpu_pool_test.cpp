@@ -205,7 +205,7 @@ TEST(CpuPool, LimitedAddressSpaceIsShared) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST(CpuPool, CountingAllocatorOnTopFindsAndLimitsThePool) {
+TEST(CpuPool, CountingAllocatorOnTopOfThePoolFindsAndLimitsIt) {
   CpuPool pool;
   CountingAllocator counter;
   EXPECT_EQ(counter.pool(), &pool);

@@ -123,7 +123,7 @@ TEST_F(CublasTest, DeterministicUserValueIsKept) {
   }
 }
 
-TEST_F(CublasTest, OtherUserValueIsAnErrorOrAWarning) {
+TEST_F(CublasTest, NondeterministicUserValueIsAnErrorOrAWarning) {
   setenv(kName, ":0:0", 1);
   const auto strict = use_cublas_workspace(Determinism::kStrict).complaint;
   ASSERT_TRUE(strict);

@@ -116,7 +116,7 @@ TEST(AdaptedClip, OptionsWithoutAMatchAreRejected) {
 class FirstAdapterTest : public testing::Test {
  protected:
   std::string folder() const { return (temporary_.path() / "adapter").string(); }
-  /// Saves the adapters of a model with these options and a nonzero B, with these names.
+  /// Saves the adapters of a model with these options and a nonzero B, under these names.
   NamedTensors save(const Json& lora, const ModuleNames& names, const AdapterBase& base) const {
     const auto network = built(*adapted_clip(lora), 3);
     move_adapters(*network);

@@ -65,7 +65,7 @@ TEST(ClipNetwork, HasThePublishedNumberOfWeights) {
   EXPECT_EQ(numbers_of(of_32.image_tower()), 87'456'000);
 }
 
-/// Returns the weights as a file in the form of OpenAI or open_clip contains them.
+/// Returns the weights as stored in a file in OpenAI's or open_clip's format.
 NamedTensors as_open_clip(const torch::nn::Module& network) {
   NamedTensors saved;
   std::map<std::string, std::vector<at::Tensor>> fused;

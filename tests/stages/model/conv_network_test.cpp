@@ -90,7 +90,7 @@ TEST(ConvNetwork, MatchesASequenceOfTorchLayers) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double difference = (ours[i].grad() - theirs[i].grad()).norm().item<double>();
     // The normalization after a convolution cancels its bias, so the gradient of the bias is only
-    // the rounding error of the others.
+    // rounding error.
     EXPECT_LT(difference, kRounding * std::max(theirs[i].grad().norm().item<double>(), largest))
         << i;
   }

@@ -71,18 +71,18 @@ double planned(std::int64_t image_size, std::int64_t batch, bool recomputes) {
 // including weights, gradients and Adam's state (0.40 GiB). The peak of a step includes the
 // gradient of one early block at a time, 22 MiB per image at 299 pixels; by then, part of the saved
 // memory is free again.
-TEST(MemoryOfSeResNeXt, PlanOfTheOriginalTrainingMatchesMeasurements) {
+TEST(SeResNeXtMemory, PlanOfTheOriginalTrainingMatchesMeasurements) {
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/false), 15.0, 0.03 * 15);
 }
 
-TEST(MemoryOfSeResNeXt, PlanWithTheOriginalFlagsNeedsATenthOfTheMemory) {
+TEST(SeResNeXtMemory, PlanWithTheOriginalFlagsNeedsATenthOfTheMemory) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
 // The saved inputs and the largest block need 3.5 GiB, including the 0.40. In the backward pass of
 // a block of the first stage, four more maps of its size exist: its recomputed output, the gradient
 // of that, and the two gradients that were added to it.
-TEST(MemoryOfSeResNeXt, PlanWithRecomputedBlocksNeedsAThirdOfTheMemory) {
+TEST(SeResNeXtMemory, PlanWithRecomputedBlocksNeedsAThirdOfTheMemory) {
   const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 4 * map, 0.04 * 3.5);
 }
@@ -100,9 +100,9 @@ constexpr std::int64_t kSmallImages = 96;
 
 void PrintTo(const SmallCase& small, std::ostream* stream) { *stream << small.name; }
 
-class MemoryOfSmallNetworks : public testing::TestWithParam<SmallCase> {};
+class SmallNetworkMemory : public testing::TestWithParam<SmallCase> {};
 
-TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
+TEST_P(SmallNetworkMemory, IsWithinThePlan) {
   const SmallCase& small = GetParam();
   const runner::StageKind& kind =
       std::string_view(small.kind) == "model.cnn" ? kModelCnn : kModelSeResnext;
@@ -118,7 +118,7 @@ TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Of, MemoryOfSmallNetworks,
+    Of, SmallNetworkMemory,
     testing::Values(
         SmallCase{"se_resnext", "model.se_resnext", {{"layers", {1, 2, 1, 1}}, {"cardinality", 8}}},
         SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},

@@ -203,7 +203,7 @@ TEST(LoraAdapterTest, RankBelowOneIsRejected) {
   EXPECT_THROW(LoraAdapter(torch::ones({4, 5}), 0, 1, 0), std::invalid_argument);
 }
 
-TEST(LoraAdapterTest, LayerHasOneAdapter) {
+TEST(LoraAdapterTest, LayerAcceptsOnlyOneAdapter) {
   const AdaptedLinear adapted(0);
   EXPECT_THROW(adapted.layer->attach(adapted.adapter), std::logic_error);
   adapted.layer->detach();

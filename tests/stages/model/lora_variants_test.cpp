@@ -26,8 +26,8 @@ at::Tensor drawn(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kFloat64);
 }
 
-/// A linear layer with 5 inputs, 4 outputs and an adapter of rank 2 whose weights differ from their
-/// initial values.
+/// A linear layer with 5 inputs, 4 outputs and an adapter of rank 2. The adapter's weights differ
+/// from their initial values.
 struct MovedLinear {
   MovedLinear(LoraVariant variant, double dropout, bool is_moved = true)
       : layer(std::make_shared<Linear>(5, 4, true, torch::kFloat64)) {

@@ -38,7 +38,7 @@ Inputs inputs(at::IntArrayRef shape, double center = 0.5) {
           random(shape[1]), random(shape[1]).abs()};
 }
 
-/// Shapes whose chunks have many pixels, one pixel, or a number that does not divide the total.
+/// Shapes with chunks of many pixels, of one pixel, or of a number that does not divide the total.
 const std::vector<std::vector<std::int64_t>> kShapes = {
     {1, 3, 1, 2}, {2, 24, 61, 43}, {3, 1, 5, 7}, {2, 200, 23, 9}, {2, 40000, 1, 2}};
 

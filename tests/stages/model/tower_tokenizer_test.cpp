@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A Python with a tokenizer that returns the number of bytes of each text, `length` times.
+/// A fake Python host. For each text, its tokenizer returns the number of bytes, repeated `length`
+/// times.
 struct Tokenizing {
   std::int64_t length = 4;
   std::string fails_at = {};            ///< the request that fails
@@ -71,7 +72,7 @@ TEST_F(HostedTokenizer, TextsAreTokenizedTogetherAndTokenRowsAreNotTrimmed) {
   EXPECT_THAT(texts.cut, IsEmpty());
 }
 
-TEST_F(HostedTokenizer, TokenBeyondTheEmbeddingsIsRejected) {
+TEST_F(HostedTokenizer, TokenOutsideTheEmbeddingsIsRejected) {
   const TowerTokenizer tokenizer(options());
   EXPECT_EQ(tokenizer.tokenized({"a cat"}, 6).ids.size(0), 1);
   EXPECT_REFUSED(tokenizer.tokenized({"a", "a cat"}, 5), kOptionConflict,

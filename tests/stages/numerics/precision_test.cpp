@@ -41,7 +41,7 @@ TEST(ScopedPrecision, ScopesOfDifferentPrecisionsCanBeNested) {
   const at::Tensor weight = torch::ones({2, 2}, torch::requires_grad());
   const auto type = [&] {
     return weight.mm(weight).scalar_type();
-  };  // a weight, whose casts are cached
+  };  // a weight, since only casts of weights are cached
   const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
   EXPECT_EQ(type(), torch::kBFloat16);
   {

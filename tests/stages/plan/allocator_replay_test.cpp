@@ -97,7 +97,7 @@ TEST(AllocatorReplay, UnusedSegmentsAreReturnedBeforeAnAllocationFails) {
   EXPECT_EQ(replay.reserved(), 36 * kMiB);
 }
 
-TEST(AllocatorReplay, FailsBeyondItsLimit) {
+TEST(AllocatorReplay, FailsAboveItsLimit) {
   AllocatorReplay replay({.limit = 40 * kMiB});
   ASSERT_TRUE(replay.allocate(0, 30 * kMiB));
   EXPECT_FALSE(replay.allocate(1, 12 * kMiB));

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-TEST(BlockRecording, RecordsBirthsAndDeathsWithTheirOwners) {
+TEST(BlockRecording, RecordsAllocationsAndFreesWithTheirOwners) {
   const CountingAllocator counter;
   at::Tensor before = torch::empty({10}, torch::kByte);
   BlockRecording recording(at::kCPU);

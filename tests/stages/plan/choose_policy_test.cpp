@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A training run whose policy leaves everything open.
+/// A training run with a policy that leaves everything open.
 struct OpenPlanning : TowerPlanning {
   explicit OpenPlanning(std::int64_t layers = 3) : TowerPlanning(layers) {
     policy.allow = Allow::kExact;

@@ -82,8 +82,8 @@ Work step_of(const Layer& layer) {
 
 class ConvolutionTest : public testing::TestWithParam<Layer> {};
 
-// For a single convolution, nearly all of the memory may be the kernel's, and the amount is the
-// kernel's choice.
+// For a single convolution, nearly all of the memory may belong to the kernel, which chooses the
+// amount.
 TEST_P(ConvolutionTest, IsBounded) {
   for (const int threads : {1, 2, 4})
     expect_as_planned(step_of(GetParam()), threads, /*share=*/0,
@@ -177,8 +177,8 @@ TEST(ConvolutionalNetwork, SecondResultOfTheNormalizationIsCounted) {
   }
 }
 
-/// Operators of recipes other than those of towers: they run on Meta, forward and backward, and
-/// need the same memory as on the CPU.
+/// Operators that recipes use outside of towers. They run on Meta, forward and backward, and need
+/// the same memory as on the CPU.
 TEST(OtherOperators, NeedTheMemoryOfTheCpuKernels) {
   struct Operator {
     const char* name;

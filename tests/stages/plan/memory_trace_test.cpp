@@ -44,7 +44,7 @@ class MemoryTraceTest : public testing::Test {
   MemoryTraceTest() { register_meta_kernels(); }
 };
 
-TEST_F(MemoryTraceTest, RecordsBirthsAndDeaths) {
+TEST_F(MemoryTraceTest, RecordsAllocationsAndFrees) {
   const MemoryTrace trace({});
   at::Tensor first = torch::empty({4, 8}, kMetaFloat);
   const at::Tensor second = torch::empty({3}, kMetaFloat.dtype(at::kLong));
@@ -85,7 +85,7 @@ TEST_F(MemoryTraceTest, StorageMayOutliveTheTrace) {
   EXPECT_THAT(bytes(trace), IsEmpty());
 }
 
-TEST_F(MemoryTraceTest, OlderStorageMayDieDuringTheTrace) {
+TEST_F(MemoryTraceTest, OlderStorageMayBeFreedDuringTheTrace) {
   at::Tensor older = torch::empty({4}, kMetaFloat);
   MemoryTrace trace({});
   trace.own(older, Owner::kInput, "older");
@@ -243,8 +243,8 @@ TEST_F(MemoryTraceTest, SecondStepLeavesNothing) {
   EXPECT_EQ(live(), after_first);
 }
 
-// Nested operations do not count, and neither do nodes of the backward pass; the operations that
-// those nodes run do.
+// Neither nested operations nor nodes of the backward pass count, but the operations that these
+// nodes run do.
 TEST_F(MemoryTraceTest, CountsLaunchedOperations) {
   const MemoryTrace trace({});
   const at::Tensor x = torch::empty({10, 8}, kMetaFloat),

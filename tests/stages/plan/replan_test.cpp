@@ -115,7 +115,7 @@ TEST(NextPlan, MicroBatchesDisableOptimizerInBackward) {
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
-/// A training run whose policy leaves everything open, and the search for its plan.
+/// A training run with a policy that leaves everything open, and the search for its plan.
 struct SearchingAgain : TowerPlanning {
   explicit SearchingAgain(std::int64_t width = 64, std::int64_t pixels = 32)
       : TowerPlanning(3, {40, pixels}, width) {

@@ -124,7 +124,7 @@ TYPED_TEST(LaunchDropout, RareAndFrequentDropsMatchTheLoop) {
   }
 }
 
-TYPED_TEST(LaunchDropout, NoElementIsRejected) {
+TYPED_TEST(LaunchDropout, ZeroElementsAreRejected) {
   EXPECT_THROW(
       launch_dropout(kMask, this->kFloatType, nullptr, nullptr, nullptr, nullptr, 0, 5, nullptr),
       std::runtime_error);

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -25,6 +24,7 @@
 #include "tests/support/by_ranks.h"
 #include "tests/support/model_of.h"
 #include "tests/support/pairs.h"
+#include "tests/support/refusing_allocator.h"
 #include "tests/support/tiny_step.h"
 
 namespace stages {
@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto kPixelByPixel = at::MemoryFormat::ChannelsLast;
 
-/// Cross-entropy of a model whose layers mix the samples of a batch.
+/// Cross-entropy of a model with layers that mix the samples of a batch.
 class NormedStep : public TinyStep {
  public:
   explicit NormedStep(const Model& model) : model_(model) {}
@@ -146,14 +146,14 @@ class NormedPairsStep final : public TinyStep {
 };
 
 // With twelve ranks and ten pairs, two ranks have none.
-TEST(BatchNormOfRanks, MatchesTheWholeBatchWithAWholeBatchLoss) {
+TEST(RanksWithBatchNorm, MatchesTheWholeBatchWithAWholeBatchLoss) {
   expect_equal_to_one_rank(
       ten_pairs(), {}, [] { return std::make_shared<NormedPoints>(); },
       [](NormedPoints&) { return NormedPairsStep(); });
 }
 
 // Each rank has one image, in channels_last.
-TEST(BatchNormOfRanks, RecomputedBlocksOfOneImageHaveTheSameBits) {
+TEST(RanksWithBatchNorm, RecomputedBlocksOfOneImageHaveTheSameBits) {
   const DatasetDescription data = {
       .size = 12,
       .tensors = {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}},
@@ -232,35 +232,6 @@ Batch small_images(std::int64_t count) {
       {{"image", torch::randn({count, 3, 5, 4})}, {"label", torch::randint(0, 3, {count})}}, count);
 }
 
-/// Refuses one block of memory that a thread requests.
-class RefusingAllocator final : public c10::Allocator {
- public:
-  RefusingAllocator() { c10::SetCPUAllocator(this); }
-  ~RefusingAllocator() override { c10::SetCPUAllocator(under_); }
-  RefusingAllocator(const RefusingAllocator&) = delete;
-  RefusingAllocator& operator=(const RefusingAllocator&) = delete;
-
-  /// Refuses the `nth` block that this thread requests from now on; 1 is the next one, 0 refuses
-  /// none.
-  static void refuse(int nth) { until_refusal = nth; }
-  static bool will_refuse() { return until_refusal > 0; }
-
-  c10::DataPtr allocate(std::size_t bytes) override {
-    TORCH_CHECK_WITH(OutOfMemoryError, until_refusal == 0 || --until_refusal > 0,
-                     "a test refuses a block");
-    return under_->allocate(bytes);
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return under_->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    under_->copy_data(to, from, bytes);
-  }
-
- private:
-  static thread_local int until_refusal;
-  c10::Allocator* const under_ = c10::GetCPUAllocator();
-};
-thread_local int RefusingAllocator::until_refusal = 0;
-
 /// Runs two steps on ranks. In the second, one rank is refused a block, and the step is repeated
 /// with blocks recomputed. Returns all weights and buffers of each rank, and whether a block was
 /// refused.
@@ -311,7 +282,7 @@ AfterRefusal two_steps(int ranks, const Batch& batch, int short_rank, int block)
   return after;
 }
 
-TEST(BatchNormOfRanks, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
+TEST(RanksWithBatchNorm, OutOfMemoryAnywhereInAStepIsRecoveredByAll) {
   const RefusingAllocator refusing;
   constexpr int kStride = 3;
   // If three ranks share two samples, the share of the third rank does not count.

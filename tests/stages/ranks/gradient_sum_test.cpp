@@ -24,7 +24,7 @@ TEST(GradientSum, AddsTheGradientsOfAllRanks) {
       parameters.push_back(torch::zeros({size, 2}, torch::kDouble).requires_grad_());
     parameters[0].mutable_grad() = torch::full({2, 2}, own.rank, torch::kDouble);
     if (own.rank == 1) parameters[1].mutable_grad() = torch::ones({3, 2}, torch::kDouble);
-    GradientSum(own).over_ranks(parameters, [] { return at::Tensor(); });
+    GradientSum(own).over_ranks(parameters, /*meets=*/false, [] { return GradientSum::OwnPart(); });
     EXPECT_TRUE(parameters[0].grad().equal(torch::full({2, 2}, 3, torch::kDouble)));
     EXPECT_TRUE(parameters[1].grad().equal(torch::ones({3, 2}, torch::kDouble)))
         << "one rank has it";
@@ -45,7 +45,7 @@ TEST(GradientSum, AcceptsLargeTensorsAndSeveralTypes) {
     }
     parameters.push_back(torch::zeros({4, 3}, torch::kFloat).requires_grad_());
     parameters.back().mutable_grad() = torch::full({3, 4}, own.rank + 1, torch::kFloat).t();
-    GradientSum(own).over_ranks(parameters, [] { return at::Tensor(); });
+    GradientSum(own).over_ranks(parameters, /*meets=*/false, [] { return GradientSum::OwnPart(); });
     for (const at::Tensor& parameter : parameters)
       EXPECT_TRUE(parameter.grad().eq(3).all().item<bool>()) << parameter.sizes();
   });
@@ -72,9 +72,9 @@ TEST(GradientSum, GradientsMayBeMissingInSomeSteps) {
     for (const auto& step : steps) {
       const auto& first = step.first;
       const auto& second = step.second;
-      sum.over_ranks(parameters, [&] {
+      sum.over_ranks(parameters, /*meets=*/false, [&] {
         give_gradients(parameters, own.rank == 0 ? first : second);
-        return torch::full({1}, own.rank, torch::kDouble);
+        return GradientSum::OwnPart{torch::full({1}, own.rank, torch::kDouble)};
       });
       for (int i = 0; i < 3; ++i) {
         const auto ranks = std::ranges::count(first, i) + std::ranges::count(second, i);
@@ -97,13 +97,13 @@ TEST(GradientSum, OutOfMemoryDoesNotAffectTheNextStep) {
         TORCH_CHECK_WITH(OutOfMemoryError, !runs_out || own.rank == 0, "no room");
         give_gradients(parameters, {0, own.rank});
         numbers = torch::full({2}, own.rank + 1, torch::kDouble);
-        return numbers;
+        return GradientSum::OwnPart{numbers};
       };
       if (runs_out) {
-        EXPECT_THROW(sum.over_ranks(parameters, compute), c10::OutOfMemoryError);
+        EXPECT_THROW(sum.over_ranks(parameters, /*meets=*/false, compute), c10::OutOfMemoryError);
         continue;
       }
-      sum.over_ranks(parameters, compute);
+      sum.over_ranks(parameters, /*meets=*/false, compute);
       EXPECT_TRUE(parameters[0].grad().eq(2).all().item<bool>());
       EXPECT_TRUE(parameters[1].grad().eq(1).all().item<bool>());
       EXPECT_TRUE(numbers.eq(3).all().item<bool>());

@@ -31,7 +31,7 @@ void with_rows_of_three(bool last_counts, Work work) {
   });
 }
 
-TEST(RankStatistics, CombinesTheMomentsOfAllCountedShares) {
+TEST(RankStatistics, CombinesTheMomentsOfAllSharesThatCount) {
   for (const bool last_counts : {true, false}) {
     std::vector<at::Tensor> joined(3);
     with_rows_of_three(last_counts, [&](const RankStatistics& statistics, const at::Tensor& own,
@@ -46,7 +46,7 @@ TEST(RankStatistics, CombinesTheMomentsOfAllCountedShares) {
   }
 }
 
-TEST(RankStatistics, SlopesOfAnUncountedShareAreZero) {
+TEST(RankStatistics, GradientSumsOfAnUncountedShareAreZero) {
   with_rows_of_three(/*last_counts=*/false,
                      [&](const RankStatistics& statistics, const at::Tensor& own,
                          const at::Tensor& all, int rank) {

@@ -30,8 +30,8 @@ using Json = nlohmann::ordered_json;
 
 class Rendezvous : public testing::Test {
  protected:
-  // The groups run in threads of one process, which a log of LibTorch does not support: this
-  // disables it.
+  // The groups run in threads of one process. This disables a log of LibTorch that does not support
+  // that.
   static void SetUpTestSuite() {
     run_as_ranks(1, [](const runner::RankOfRun&) {});
   }
@@ -109,7 +109,7 @@ TEST_F(Rendezvous, MissingRankIsReported) {
   std::vector<std::string> said(2);
   std::thread first([&] {
     runner::Meeting longer = meeting_;
-    longer.seconds = 3;  // it keeps the store until the other one has read it
+    longer.seconds = 3;  // keeps the store until the other rank has read it
     said[0] = come(0, 4, longer, traits_);
   });
   said[1] = come(2, 4, meeting_, traits_);
@@ -156,7 +156,7 @@ class StoreOfLauncher {
     meeting.is_served = true;
     prefix_ = "retort/" + meeting.job + "/";
   }
-  /// Leaves a value behind, as a rank of the meeting.
+  /// Leaves a value in the store, as a rank at the rendezvous would.
   void set(const std::string& key, const std::string& value) const {
     store_->set(prefix_ + key, std::vector<std::uint8_t>(value.begin(), value.end()));
   }
@@ -186,9 +186,10 @@ TEST_F(Rendezvous, LaunchRunsASingleCommand) {
   const StoreOfLauncher store(meeting_);
   EXPECT_EQ(all(2), std::vector<std::string>(2));
   for (const std::string& text : all(2))
-    EXPECT_THAT(text, testing::MatchesRegex("rank [01] has already joined at 127.0.0.1:[0-9]+ as "
-                                            "process [0-9]+ on .*: two processes have this RANK, "
-                                            "or an earlier command of this launch had it"));
+    EXPECT_THAT(text,
+                testing::MatchesRegex(
+                    "rank [01] has already joined at 127.0.0.1:[0-9]+ as process [0-9]+ on .*: two "
+                    "processes have this RANK, or an earlier command of this launch used it"));
 }
 
 TEST_F(Rendezvous, RankThatGaveUpBeforeTheLastOneJoinedIsNamed) {
@@ -276,7 +277,7 @@ TEST_F(Rendezvous, UnreachableHostIsReported) {
 
 TEST_F(Rendezvous, UnknownHostIsReported) {
   meeting_.seconds = 1;
-  meeting_.host = std::string(64, 'x');  // too long for a name, so no server is asked
+  meeting_.host = std::string(64, 'x');  // too long for a host name, so no server is queried
   EXPECT_EQ(come(1, 2, meeting_, traits_),
             "rank 1 cannot find rank 0's machine: '" + meeting_.host + "' has no known address");
 }

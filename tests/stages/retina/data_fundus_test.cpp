@@ -112,10 +112,8 @@ TEST_F(Fundus, TestingNeedsNoTrainingPart) {
 TEST_F(Fundus, NumberOfKnownPatientsIsReported) {
   make_aptos();
   run({{"layout", "aptos_2019"}});
-  EXPECT_THAT(
-      context_.said,
-      Contains(
-          "patients: no file name identifies one, so images of one patient may be in two parts"));
+  EXPECT_THAT(context_.said, Contains("patients: no file name identifies a patient, so images of "
+                                      "one patient may be in two parts"));
 }
 
 TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {

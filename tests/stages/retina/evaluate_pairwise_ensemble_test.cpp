@@ -182,7 +182,7 @@ TEST(PairwiseEnsemble, TieBreakAndThresholdAreUsed) {
   mild.run(R"({"tie_break": "lowest"})");
   EXPECT_EQ(mild.record.at("confusion_matrix"), json::parse("[[1,0,0],[1,1,0],[0,0,1]]"));
   EnsembleRun sure;
-  sure.run(R"({"threshold": 0.7})");  // the logit 0.5 for the third is 0.62
+  sure.run(R"({"threshold": 0.7})");  // the third sample's logit of 0.5 is a probability of 0.62
   EXPECT_EQ(sure.record.at("pairs").at(1).at("accuracy"), 1);
   EXPECT_THAT(sure.file("predictions.csv"), HasSubstr("image1,b,b,false"));
 }

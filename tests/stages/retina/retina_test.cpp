@@ -54,7 +54,7 @@ TEST(DrawRetina, LesionsMakeEveryGradeDifferent) {
               draw_retina(grade - 1, 48, Random({7})).pixels);
 }
 
-TEST(LooksLikeRetina, AcceptsDrawnRetinas) {
+TEST(LooksLikeRetina, AcceptsSyntheticRetinas) {
   for (std::uint64_t i = 0; i < 50; ++i)
     EXPECT_TRUE(looks_like_retina(draw_retina(static_cast<std::int64_t>(i % 5), 80, Random({i}))))
         << i;

@@ -27,7 +27,7 @@ TEST(HtmlEntity, ShortNamesAndNumbersAreRecognized) {
   EXPECT_EQ(found("&#32;"), "32 in 5");
 }
 
-TEST(HtmlEntity, OtherEntitiesAreNotRecognized) {
+TEST(HtmlEntity, UnsupportedEntitiesAreNotRecognized) {
   for (const char* const text :
        {"",       "&",      "amp;",   "&amp",     "&AMP;",      "&eacute;",     "&#;",
         "&#x;",   "&#39",   "&#39 ;", "&#-1;",    "&#xg;",      "&#+39;",       "&#127;",

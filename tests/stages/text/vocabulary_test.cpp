@@ -20,7 +20,7 @@ std::string problem(const Texts&... texts) {
   }
 }
 
-/// Returns the tokens of these merges, each with its number in the published order.
+/// Returns the tokens of these merges, each with its ID in the published order.
 nlohmann::json numbered(const std::vector<std::string>& joined) {
   std::vector<std::string> symbols, tokens;
   for (int c = 33; c <= 126; ++c) symbols.emplace_back(1, static_cast<char>(c));
@@ -41,7 +41,7 @@ nlohmann::json numbered(const std::vector<std::string>& joined) {
   return json;
 }
 
-TEST(VocabularyText, NumbersBytesThenMergesThenSpecialTokens) {
+TEST(VocabularyText, AssignsIdsToBytesThenMergesThenSpecialTokens) {
   const Vocabulary vocabulary = read_merges(kHead + "a b\r\nab c</w>\r\n");
   EXPECT_EQ(vocabulary.bytes.within['!'], 0);
   EXPECT_EQ(vocabulary.bytes.at_end['!'], 256);
@@ -98,7 +98,7 @@ TEST(VocabularyText, UsesAsManyPairsAsClip) {
   EXPECT_EQ(read_merges(merges + "what follows is never looked at\n").size, 49408);
 }
 
-TEST(VocabularyNumbers, RenumberTheTokens) {
+TEST(VocabularyIds, ReplaceTheDefaultTokenIds) {
   nlohmann::json json = numbered({"ab"});
   std::swap(json["ab"], json["a"]);
   std::swap(json["<|startoftext|>"], json["!"]);
@@ -111,7 +111,7 @@ TEST(VocabularyNumbers, RenumberTheTokens) {
   EXPECT_EQ(vocabulary.end, 514);
 }
 
-TEST(VocabularyNumbers, MustFitTheMerges) {
+TEST(VocabularyIds, MustFitTheMerges) {
   const std::string merges = kHead + "a b\n";
   const nlohmann::json good = numbered({"ab"});
   EXPECT_EQ(problem(merges, good.dump()), "");

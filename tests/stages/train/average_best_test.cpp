@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A training run whose monitored loss gets better with every epoch, or worse.
+/// A training run with a monitored loss that falls, or rises, with every epoch.
 struct AveragedTraining : TinyTraining {
   explicit AveragedTraining(std::int64_t epochs = 2) {
     options.average_best = epochs;

@@ -84,7 +84,8 @@ TEST(CompareGradients, PlainMeanOfMicroBatchMeansFails) {
   EXPECT_THAT(certificate.changed, ElementsAre("the loss"));
 }
 
-/// A product whose mask differs in the backward pass, or that counts how often it was computed.
+/// A product that uses a different mask in the backward pass, or that counts how often it was
+/// computed.
 class Unsteady final : public RecomputableModule {
  public:
   Unsteady(bool drops, bool counts) : drops_(drops), counts_(counts) {

@@ -26,9 +26,9 @@ using testing::IsEmpty;
 using Choice = runner::CheckpointSource::Choice;
 
 /// A finished training run, and another run that uses its weights.
-class EarlierWeightsFound : public testing::Test {
+class EarlierWeightsTest : public testing::Test {
  protected:
-  EarlierWeightsFound() {
+  EarlierWeightsTest() {
     before_.options.checkpoint.keep_last = 3;
     before_.options.checkpoint.keep_best = 2;
     result_ = before_.run();
@@ -71,12 +71,12 @@ class EarlierWeightsFound : public testing::Test {
   std::shared_ptr<torch::nn::Module> network_;
 };
 
-TEST_F(EarlierWeightsFound, NothingIsFoundBeforeTraining) {
+TEST_F(EarlierWeightsTest, NothingIsFoundBeforeTraining) {
   context_.facts.trained.reset();
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
 }
 
-TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTrainingRun) {
+TEST_F(EarlierWeightsTest, AreTheFinalWeightsOfTheTrainingRun) {
   const TrainingResult taken = take();
   EXPECT_EQ(taken.step, result_.step);
   EXPECT_EQ(taken.epoch, result_.epoch);
@@ -87,7 +87,7 @@ TEST_F(EarlierWeightsFound, AreTheFinalWeightsOfTheTrainingRun) {
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
-TEST_F(EarlierWeightsFound, AreReadPieceByPieceIntoAnyLayout) {
+TEST_F(EarlierWeightsTest, AreReadPieceByPieceIntoAnyLayout) {
   const auto folder = result_.file.parent_path();
   network_ = before_.step.model.build(before_.train_data->describe(), 99);
   for (at::Tensor& weight : network_->parameters()) {
@@ -105,13 +105,13 @@ TEST_F(EarlierWeightsFound, AreReadPieceByPieceIntoAnyLayout) {
   EXPECT_EQ(refused(*network_).code, ErrorCode::kDamagedWeights);
 }
 
-TEST_F(EarlierWeightsFound, DescribeTheirTrainingData) {
+TEST_F(EarlierWeightsTest, DescribeTheirTrainingData) {
   const auto trained = find_earlier_weights(before_.options, context_);
   EXPECT_EQ(trained->data.classes, before_.train_data->describe().classes);
   EXPECT_EQ(trained->data.tensors.at(0).shape, (std::vector<std::int64_t>{2}));
 }
 
-TEST_F(EarlierWeightsFound, LatestOrASpecificCheckpointCanBeSelected) {
+TEST_F(EarlierWeightsTest, LatestOrASpecificCheckpointCanBeSelected) {
   context_.facts.trained->choice = Choice::kLatest;
   const TrainingResult latest = take();
   EXPECT_EQ(latest.step, 16);  // four epochs of four steps
@@ -138,7 +138,7 @@ std::vector<Spoilt> all_damage() {
 }
 
 /// Everything that reads weights rejects damaged ones, and uses no others instead.
-class EveryReader : public EarlierWeightsFound, public testing::WithParamInterface<Spoilt> {
+class EveryReader : public EarlierWeightsTest, public testing::WithParamInterface<Spoilt> {
  protected:
   EveryReader() {
     const auto best = *runner::pointed_to(folder() / "best"),
@@ -215,7 +215,7 @@ TEST_P(EveryReader, ResumesToTheSameWeights) {
   EXPECT_NO_THROW(take());
 }
 
-TEST_F(EarlierWeightsFound, ReusedWeightsMustBeUndamaged) {
+TEST_F(EarlierWeightsTest, ReusedWeightsMustBeUndamaged) {
   context_.facts.trained->reused = true;
   EXPECT_EQ(take().step, result_.step);
   EXPECT_TRUE(has_the_trained_weights());
@@ -224,7 +224,7 @@ TEST_F(EarlierWeightsFound, ReusedWeightsMustBeUndamaged) {
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsRetrained) {
+TEST_F(EarlierWeightsTest, ReusedFolderWithoutACheckpointIsRetrained) {
   std::filesystem::remove_all(folder());
   context_.facts.trained->reused = true;
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
@@ -232,18 +232,18 @@ TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsRetrained) {
               testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
 }
 
-TEST_F(EarlierWeightsFound, SelectedDamagedCheckpointIsAnError) {
+TEST_F(EarlierWeightsTest, SelectedDamagedCheckpointIsAnError) {
   damage(result_.file);
   context_.facts.trained = {result_.file.parent_path(), Choice::kThis};
   EXPECT_REFUSED(error(), kDamagedWeights, "", result_.file.parent_path().string());
 }
 
-TEST_F(EarlierWeightsFound, MissingCheckpointIsAnError) {
+TEST_F(EarlierWeightsTest, MissingCheckpointIsAnError) {
   context_.facts.trained->folder = context_.node().folder / "none";
   EXPECT_REFUSED(error(), kNoCheckpoint, "", (context_.node().folder / "none").string());
 }
 
-TEST_F(EarlierWeightsFound, BestNeedsAMonitoredMetric) {
+TEST_F(EarlierWeightsTest, BestNeedsAMonitoredMetric) {
   TinyTraining unmeasured;
   unmeasured.validation = nullptr;
   unmeasured.run();
@@ -253,7 +253,7 @@ TEST_F(EarlierWeightsFound, BestNeedsAMonitoredMetric) {
   EXPECT_EQ(take().step, 16);
 }
 
-TEST_F(EarlierWeightsFound, WeightsWithoutADataDescriptionAreRejected) {
+TEST_F(EarlierWeightsTest, WeightsWithoutADataDescriptionAreRejected) {
   const auto folder = context_.node().folder / "step-00000005";
   std::filesystem::create_directories(folder);
   write_checkpoint(folder, training_state(5), runner::disk());
@@ -261,7 +261,7 @@ TEST_F(EarlierWeightsFound, WeightsWithoutADataDescriptionAreRejected) {
   EXPECT_REFUSED(error(), kDamagedWeights, "", folder.string(), "'classes'");
 }
 
-TEST_F(EarlierWeightsFound, WeightsFromAnotherNetworkAreRejected) {
+TEST_F(EarlierWeightsTest, WeightsFromAnotherNetworkAreRejected) {
   const auto other =
       torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
           .ptr();
@@ -314,7 +314,7 @@ TEST_P(EarlierAverage, BothKindsOfWeightsCanBeUsed) {
   EXPECT_TRUE(are_equal(taken(std::nullopt), GetParam() ? averaged : trained));
 }
 
-TEST_F(EarlierWeightsFound, MissingAverageIsRejected) {
+TEST_F(EarlierWeightsTest, MissingAverageIsRejected) {
   context_.facts.trained->averaged = true;
   EXPECT_REFUSED(error(), kOptionConflict, "/ema", "no average");
   context_.facts.trained->averaged = false;

@@ -35,7 +35,7 @@ TEST(Gradient, MeanOfMicroBatchMeansWouldDiffer) {
     for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
       Batch part = batch.part(begin, end);
       for (std::int64_t place = begin; place < end; ++place)
-        part.indices.push_back(place);  // excludes differences by masks
+        part.indices.push_back(place);  // rules out differences caused by masks
       wrong = wrong + gradient_of(step, net, part) / 3;
     }
     EXPECT_GT(distance(wrong, gradient_of(step, net, batch)), 1e-3) << static_cast<int>(drops);

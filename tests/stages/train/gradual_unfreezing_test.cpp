@@ -48,7 +48,7 @@ TEST(GradualUnfreezing, GroupIsTrainedFromItsEpoch) {
   EXPECT_FALSE(weight_of(training, name).cpu().equal(before));
 }
 
-TEST(GradualUnfreezing, LateGroupStartsWithAFirstStep) {
+TEST(GradualUnfreezing, UnfrozenGroupCountsItsOwnSteps) {
   at::Tensor x = torch::ones(3, torch::requires_grad()), y = torch::ones(3, torch::requires_grad());
   Optimizer optimizer(
       {{.name = "", .optimizer = kAdamW, .parameters = {{"x", x}}},

@@ -10,7 +10,7 @@
 namespace stages {
 namespace {
 
-/// The sum of scale · (x - 1)² / 2, whose curvatures differ widely.
+/// The sum of scale · (x - 1)² / 2, with widely different curvatures.
 class Bowl {
  public:
   explicit Bowl(std::int64_t size)

@@ -253,7 +253,7 @@ TEST_F(LogisticRegression, ResumedRunStartsOver) {
   EXPECT_EQ(context_.resumed_at, 0);
 }
 
-TEST_F(LogisticRegression, EarlierWeightsReplaceTheFit) {
+TEST_F(LogisticRegression, SavedWeightsAreUsedInsteadOfFitting) {
   const auto first = run();
   context_.facts.trained =
       runner::CheckpointSource{.folder = context_.node().folder / "checkpoints"};

@@ -126,7 +126,7 @@ TEST(CovarianceLoss, DirectFormNeedsFourMatricesForAnyBatch) {
 }
 
 TEST(CovarianceLoss, GramFormOfFlattenedEpisodeFeaturesIsSmall) {
-  // 25 images with the 512 x 7 x 7 features of a ResNet-34, whose covariance alone is 2.35 GiB.
+  // 25 images with the 512 x 7 x 7 features of a ResNet-34. Their covariance alone is 2.35 GiB.
   EXPECT_LT(peak(rows(25, 25088, at::kFloat), CovarianceForm::kGram), std::int64_t{50} << 20);
 }
 

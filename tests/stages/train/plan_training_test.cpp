@@ -108,7 +108,7 @@ TEST(PlanTraining, PlanReportsMoreOperationsForMicroBatches) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
-// The cost of a step is the cost of the last planned step, whose optimizer has its state.
+// The cost of a step is that of the last planned step, by which the optimizer has its state.
 TEST(PlanTraining, CostCoversOneStep) {
   TowerPlanning whole(3, {32, 32}), with_rest(3, {40, 32});
   const runner::MemoryPlan two = whole.plan(), three = with_rest.plan();

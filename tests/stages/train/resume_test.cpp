@@ -53,7 +53,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   training.context.facts.resuming = true;
   std::filesystem::copy(before.context.node().folder, training.context.node().folder,
                         std::filesystem::copy_options::recursive);
-  torch::manual_seed(99);  // a new process starts with any state
+  torch::manual_seed(99);  // a new process starts with an arbitrary state
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
   // Like retort, keeps only the metrics that were recorded before the checkpoint.

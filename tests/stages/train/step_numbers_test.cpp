@@ -69,7 +69,7 @@ StepNumbers of_two_parts(double second_loss, double accuracy, std::optional<doub
   return numbers;
 }
 
-/// True if the device and the host agree that the step has failed. They must agree.
+/// True if the step has failed. Expects the device and the host to agree on that.
 bool fails(double second_loss, double accuracy, std::optional<double> norm,
            std::optional<double> overflow) {
   StepNumbers numbers = of_two_parts(second_loss, accuracy, norm, overflow);

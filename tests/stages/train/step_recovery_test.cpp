@@ -68,7 +68,7 @@ TEST(StepRecovery, BudgetBelowTheWholeBatchTrainsInMicroBatches) {
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 
-/// Continues a training run whose batch had to be split, and that was stopped after step 6.
+/// Continues a training run that had to split its batch and was stopped after step 6.
 void run_on_after_a_shortage(TinyTraining& resumed) {
   ShortOfMemory stopped;
   const CountingAllocator counter;
@@ -325,7 +325,7 @@ TEST_F(Recovering, UsesAndKeepsALaterPlanAfterKills) {
   EXPECT_EQ(after_steps(recovery, 100), 2);
 }
 
-TEST_F(Recovering, RunEndsAfterMoreKillsThanPlans) {
+TEST_F(Recovering, RunEndsIfNoPlanIsLeftAfterKills) {
   StepRecovery recovery = this->recovery();
   EXPECT_REFUSED(recovery.go_on_after_kills(4), kOutOfMemory, "", "micro_batch 1");  // 4, 2, 1
 }

@@ -1,6 +1,8 @@
 #include "stages/train/step_snapshot.h"
 
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -37,7 +39,7 @@ TEST(StepSnapshot, RestoresBuffersAndGeneratorAndDropsGradients) {
   }
 }
 
-/// A BatchNorm layer whose running statistics change with every pass.
+/// A BatchNorm layer, which changes its running statistics in every pass.
 struct Normed {
   torch::nn::BatchNorm1d norm{2};
   Normed() { norm->to(at::Device(test_device())); }
@@ -87,6 +89,58 @@ TEST(StepSnapshot, KeepsTheBuffersBeforeAFailedStep) {
   one.pass();
   before.restore();
   EXPECT_TRUE(one.mean().equal(renewed));
+}
+
+/// Buffers that do not lie in memory in the order of their elements.
+struct Strided : torch::nn::Module {
+  Strided() {
+    register_buffer("last", numbers().contiguous(at::MemoryFormat::ChannelsLast));
+    register_buffer("transposed", numbers().flatten(1).t());
+    register_buffer("part", numbers().select(1, 2));
+    register_buffer("flag", torch::ones({3}, here().dtype(torch::kBool)));
+    register_buffer("empty", torch::ones({0}, here()));
+  }
+  static at::Tensor numbers() { return torch::rand({2, 3, 4, 5}, here()); }
+};
+
+TEST(StepSnapshot, RestoresBuffersWithAnyStrides) {
+  Strided network;
+  StepSnapshot before(network, at::Device(test_device()));
+  for (const auto& failed :
+       {std::optional<at::Tensor>(), std::optional(torch::zeros({}, here()))}) {
+    std::vector<at::Tensor> values;
+    for (at::Tensor& buffer : network.buffers())
+      values.push_back(buffer.copy_(torch::rand(buffer.sizes(), here()) > 0.5).clone());
+    before.save(failed);
+    for (at::Tensor& buffer : network.buffers()) buffer.fill_(7);
+    before.restore();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_TRUE(network.buffers()[i].equal(values[i])) << i;
+  }
+}
+
+TEST(StepSnapshot, BufferMayMoveBetweenSteps) {
+  Normed one;
+  StepSnapshot before(*one.norm, at::Device(test_device()));
+  one.norm->running_mean.set_data(torch::full({2}, 5.0, here()));
+  before.save();
+  one.norm->running_mean.zero_();
+  before.restore();
+  EXPECT_TRUE(one.mean().equal(torch::full({2}, 5.0, here())));
+}
+
+TEST(StepSnapshot, BuffersBeforeAFailedStepAreKeptWhenAnotherGrows) {
+  Normed one;
+  const at::Tensor variance = one.norm->running_var.clone();
+  StepSnapshot before(*one.norm, at::Device(test_device()));
+  one.pass();
+  one.norm->running_mean.set_data(torch::ones({5}, here()));
+  before.save(torch::ones({}, here()));
+  one.norm->running_mean.zero_();
+  before.restore();
+  EXPECT_TRUE(one.mean().equal(torch::ones({5}, here())));
+  EXPECT_TRUE(one.norm->running_var.equal(variance));
+  EXPECT_EQ(one.norm->num_batches_tracked.item<std::int64_t>(), 0);
 }
 
 }  // namespace

@@ -274,7 +274,7 @@ TEST(StepsInBackward, StepIsRepeatedUnlessAWeightIsWritten) {
     ++given_up;
     EXPECT_EQ(refused.training.code, runner::ErrorCode::kOutOfMemory) << refused.error;
     EXPECT_THAT(refused.training.context.said,
-                Contains("step 3 has written some of the weights, as optimizer_in_backward does, "
+                Contains("step 3 has already updated some of the weights (optimizer_in_backward), "
                          "so it cannot be undone: continue from the last checkpoint"));
     EXPECT_THAT(refused.training.context.said, Not(Contains(HasSubstr("saved after step"))));
     EXPECT_EQ(refused.training.context.flushes, 0) << "nothing is saved";

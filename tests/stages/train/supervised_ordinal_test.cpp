@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// Data whose classes are declared to be in ascending order.
+/// Data that declares its classes to be in ascending order.
 struct GradedRun : SupervisedRun {
   GradedRun() {
     for (const auto& part : {train, validation}) part->class_names = {"0", "1", "2"};

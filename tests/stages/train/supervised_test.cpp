@@ -177,7 +177,7 @@ TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainPredictions) {
             plain.context.values("train/epoch_loss").back() + 0.2);
 }
 
-TEST(Supervised, BestEpochMayHaveTheHighestAccuracy) {
+TEST(Supervised, BestEpochCanBeChosenByAccuracy) {
   SupervisedRun supervised;
   const auto checkpoint = supervised.run(
       R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");

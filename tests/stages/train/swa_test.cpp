@@ -153,7 +153,7 @@ TEST(Swa, ResultIsTheAverageOfTheLastEpochs) {
     EXPECT_TRUE(tensor.cpu().equal(file.tensors.at(name))) << name;
 }
 
-/// A training run whose network has BatchNorm.
+/// A training run of a network with BatchNorm.
 struct NormalizedTraining : TinyTraining {
   /// TinyModel after a BatchNorm of its two inputs.
   struct Network : torch::nn::Module {

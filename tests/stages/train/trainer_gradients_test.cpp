@@ -1,4 +1,4 @@
-// Training steps whose loss or gradients overflow, are broken or are clipped.
+// Training steps with a loss or gradients that overflow, are broken or are clipped.
 
 #include <algorithm>
 #include <iterator>
@@ -17,7 +17,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A finite loss whose gradient is infinite in some micro-batches, counted over the whole training.
+/// A finite loss with an infinite gradient in some micro-batches, which are numbered over the whole
+/// training run.
 class HugeGradients final : public TinyStep {
  public:
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {

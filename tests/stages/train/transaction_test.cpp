@@ -160,7 +160,7 @@ TEST(Transaction, PersistentFaultInALargerNetworkSplitsTheBatch) {
                            /*bits=*/false, 31);
 }
 
-TEST(Transaction, PersistentFaultInMixingLayersRecomputesBlocksBitForBit) {
+TEST(Transaction, PersistentFaultInLayersThatMixSamplesRecomputesBlocksBitForBit) {
   refuse_every_block_twice({.batch_norm = true, .is_double = true}, Allow::kExact,
                            "the whole batch of 8, blocks recomputed", /*bits=*/true);
 }

@@ -96,7 +96,7 @@ TEST(Pickle, EveryPythonProtocolIsRead) {
       expected);
 }
 
-TEST(Pickle, OtherOpcodesAreSupported) {
+TEST(Pickle, RareOpcodesAreSupported) {
   EXPECT_EQ(read(program("K\1K\2\x86K\3\x85K\4K\5K\6\x87\x87"s)), "[[1, 2], [3], [4, 5, 6]]");
   EXPECT_EQ(read(program("(K\1K\2l")), "[1, 2]");
   EXPECT_EQ(read(program("(U\1aK\2d")), "{'a': 2}");
@@ -122,7 +122,7 @@ TEST(Pickle, TorchContainersAreReadWithoutTorch) {
   EXPECT_EQ(read(program("c__torch__.net\nNet\n)\x81}U\1aK\1sb")), "object{'a': 1}");
 }
 
-TEST(Pickle, OtherObjectsAreOpaque) {
+TEST(Pickle, UnsupportedObjectsAreOpaque) {
   const std::string opaque[] = {
       "ccollections\nCounter\n}K\1K\2s\x85R",
       "c__builtin__\nset\n]K\1a\x85R",
@@ -185,7 +185,7 @@ TEST(Pickle, StorageViewShiftsItsTensors) {
   EXPECT_EQ(read_pickle(bytes).tensors[0].offset, 3);
 }
 
-TEST(Pickle, OtherGlobalsAreForbidden) {
+TEST(Pickle, UnlistedGlobalsAreForbidden) {
   EXPECT_EQ(refusal(program("cos\nsystem\nU\1a\x85R")),
             "forbidden: loading it would run 'os.system'");
   EXPECT_EQ(refusal(program("\x8c\2os\x8c\6system\x93")),
@@ -224,12 +224,12 @@ TEST(Pickle, InvalidProgramIsRejected) {
       {program("t"), "its pickle pops to a mark that does not exist"},
       {program("h\1"), "its pickle recalls a value that it never stored"},
       {program("Na"), "its pickle pops a value that does not exist"},
-      {program("NNa"), "its pickle has something else instead of a list"},
-      {program("NNNs"), "its pickle has something else instead of a dictionary"},
+      {program("NNa"), "its pickle has an unexpected value instead of a list"},
+      {program("NNNs"), "its pickle has an unexpected value instead of a dictionary"},
       {program("}(Nu"), "its pickle sets a key without a value"},
-      {program("NNR"), "its pickle has something else instead of a function"},
-      {program("NNb"), "its pickle has something else instead of a dictionary"},
-      {program("NNQ"), "its pickle has something else instead of a storage's name"},
+      {program("NNR"), "its pickle has an unexpected value instead of a function"},
+      {program("NNb"), "its pickle has an unexpected value instead of a dictionary"},
+      {program("NNQ"), "its pickle has an unexpected value instead of a storage's name"},
       {program("I1\n"), "its pickle has the code 0x49 at byte 2, which torch.save does not write"},
       {program("\x97"), "its pickle has the code 0x97 at byte 2, which torch.save does not write"},
       {program("X\xff\xff\xff\xff"), "its pickle ends early"},
@@ -260,13 +260,13 @@ TEST(Pickle, InconsistentStorageIsRejected) {
 TEST(Pickle, InvalidTensorIsRejected) {
   const std::string start = "ctorch._utils\n_rebuild_tensor_v2\n(";
   EXPECT_EQ(refusal(program(start + "NK\0))\x89NtR"s)),
-            "its pickle has something else instead of a storage");
+            "its pickle has an unexpected value instead of a storage");
   EXPECT_EQ(refusal(program(start + kStorage + "N))\x89NtR")),
-            "its pickle has something else instead of a tensor's offset");
+            "its pickle has an unexpected value instead of a tensor's offset");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1N)\x89NtR")),
-            "its pickle has something else instead of a tensor's sizes");
+            "its pickle has an unexpected value instead of a tensor's sizes");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1)\x88\x85\x89NtR")),
-            "its pickle has something else instead of a tensor's strides");
+            "its pickle has an unexpected value instead of a tensor's strides");
   EXPECT_EQ(refusal(program(start + kStorage + "tR")),
             "its pickle builds a tensor from too few or too many values");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1))\x89N}U\4conj\x88stR")),

@@ -92,10 +92,9 @@ TEST(PickledWeights, EmptyViewMayBeOutsideItsStorage) {
 
 TEST(PickledWeights, ExpandedTensorsAreLimited) {
   EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
-  EXPECT_EQ(bounds(0, {251}, {0}),
-            "the tensor 'w' repeats values until it is far larger than the file");
+  EXPECT_EQ(bounds(0, {251}, {0}), "the tensor 'w' expands to far more bytes than the file has");
   EXPECT_EQ(names("}(U\1a" + tensor(0, {200}, {0}) + "U\1b" + tensor(0, {51}, {0}) + "u"),
-            "the tensor 'b' repeats values until it is far larger than the file");
+            "the tensor 'b' expands to far more bytes than the file has");
 }
 
 TEST(PickledWeights, NamesAreKeyPaths) {
@@ -160,10 +159,10 @@ TEST(PickledWeights, RepeatedNameIsRejected) {
 
 TEST(PickledWeights, KeyThatIsNotANameIsRejected) {
   EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"),
-            "a key that leads to a tensor is not a name, under 'a'");
+            "the key of a tensor is not a valid name, under 'a'");
   EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"),
-            "a key that leads to a tensor is not a name, under ''");
-  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, under ''");
+            "the key of a tensor is not a valid name, under ''");
+  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "the key of a tensor is not a valid name, under ''");
 }
 
 TEST(PickledWeights, FileWithoutTensorsIsRejected) {

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using Json = nlohmann::ordered_json;
 
-/// An identity whose backward pass adds `by` to the gradient.
+/// The identity function, which adds `by` to the gradient in its backward pass.
 struct Disturbed : torch::autograd::Function<Disturbed> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             double by) {

@@ -12,7 +12,7 @@ namespace stages {
 namespace {
 
 /// The results by name. The two environment variables are omitted: LibTorch reads them once per
-/// process, and other tests have caused that.
+/// process, and earlier tests have made it do so.
 std::map<std::string, MechanismCheck> checked(const Mechanisms& mechanisms = {}) {
   std::map<std::string, MechanismCheck> results;
   for (const MechanismCheck& check : check_mechanisms(mechanisms)) {
@@ -57,7 +57,7 @@ TEST(MemoryChecks, AllFailWithoutACounter) {
 TEST(MemoryChecks, IgnoredBudgetIsDetected) {
   CountingAllocator counter;
   EXPECT_THAT(failed(checked({.set_limit = [](std::optional<std::int64_t>) {}})),
-              testing::ElementsAre("budget: 1 byte beyond a budget of 1.0 MiB is granted"));
+              testing::ElementsAre("budget: 1 byte above a budget of 1.0 MiB is granted"));
   EXPECT_THAT(failed(checked({.set_limit =
                                   [&](std::optional<std::int64_t> bytes) {
                                     counter.set_limit(bytes ? std::optional(*bytes - 1) : bytes);

@@ -13,12 +13,13 @@ enum class Order { kForward, kBackward, kShuffled };
 struct Schedule {
   Order blocks = Order::kForward, threads = Order::kForward;
   std::uint64_t seed = 0;  ///< of kShuffled
-  /// Blocks of a grid; its other blocks are left out. For kernels whose result must not depend on
-  /// it.
+  /// The largest number of blocks in a grid; further blocks do not run. For kernels with results
+  /// that do not depend on the number of blocks.
   unsigned most_blocks = std::numeric_limits<unsigned>::max();
 };
 
-/// Runs the kernels of its scope by a schedule. Without it, all orders are kForward.
+/// Runs the kernels that are launched in its scope with this schedule. Without it, all orders are
+/// kForward.
 class [[nodiscard]] ScopedSchedule {
  public:
   explicit ScopedSchedule(const Schedule& schedule);

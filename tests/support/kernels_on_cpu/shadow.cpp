@@ -15,7 +15,8 @@ bool are_concurrent(const Turn& before, const Turn& now, MemoryKind kind) {
   return before.barriers == now.barriers && before.thread != now.thread;
 }
 
-/// Returns a turn that stands for both: what is concurrent with one of them is concurrent with it.
+/// Returns a turn that represents both: it is concurrent with everything that either is concurrent
+/// with.
 Turn joined(const Turn& before, const Turn& now, MemoryKind kind) {
   Turn both = now;
   if (are_concurrent(before, now, kind))

@@ -42,7 +42,7 @@ TEST_F(ShadowTest, LaunchesRunOneAfterTheOther) {
   EXPECT_EQ(write({.launch = 2, .block = 1}), "");
 }
 
-TEST_F(ShadowTest, PartOfAnAccessBeyondTheEndIsOutOfBounds) {
+TEST_F(ShadowTest, AccessPartlyPastTheEndIsOutOfBounds) {
   add(MemoryKind::kGlobal);
   EXPECT_EQ(shadow.see({x + 1, 8, false}, kFirstBlock),
             "thread 0 of block 0 reads 8 bytes at byte 4 of x, which has 8");

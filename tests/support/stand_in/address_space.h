@@ -11,7 +11,8 @@ namespace stand_in {
 /// If host code touches memory of a GPU, that is reported (faults.h), and the access succeeds.
 class AddressSpace {
  public:
-  /// Reserves addresses; memory is taken when it is first written. Lives until the process ends.
+  /// Reserves addresses; memory is allocated when it is first written. Lives until the process
+  /// ends.
   explicit AddressSpace(std::size_t bytes);
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;

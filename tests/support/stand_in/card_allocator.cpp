@@ -19,7 +19,7 @@ using c10::CachingDeviceAllocator::TraceEntry;
 
 constexpr std::size_t kGrain = 512, kSmall = 1 << 20, kSmallSegment = 2 << 20,
                       kMediumSegment = 20 << 20, kLarge = 10 << 20, kRounding = 2 << 20;
-constexpr std::size_t kPoisoned = 1 << 20;  // as many bytes of a new block, at most, are filled
+constexpr std::size_t kPoisoned = 1 << 20;  // at most this many bytes of a new block are filled
                                             // with NaN (-1 in integers)
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 

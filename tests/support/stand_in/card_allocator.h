@@ -100,7 +100,8 @@ class CardAllocator final : public c10::DeviceAllocator {
              const Block& block);
 
   std::array<Card, kCards> cards_;
-  std::set<int> kept_, graphs_;  // streams; those of graphs, which replays order, past ones too
+  std::set<int> kept_, graphs_;  // streams; graphs_ includes those of past graphs, since replays
+                                 // order their work
   std::vector<Tracker> trackers_;
   bool is_initialized_ = false;
   std::int64_t until_refusal_ = 0, blocks_allocated_ = 0;

@@ -1,4 +1,4 @@
-// Reports and actions of Retort that concern the memory of a GPU.
+// What Retort reports about the memory of a GPU, and how it uses that memory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

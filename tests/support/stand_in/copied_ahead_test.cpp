@@ -56,7 +56,8 @@ TEST(CopiedAhead, GpuOrdersCopiesAndStepsWithoutTheHost) {
 }
 
 TEST(CopiedAhead, FirstCopyWaitsForTheEarlierUserOfItsMemory) {
-  constexpr std::int64_t kMany = 1 << 20;  // floats: the allocator gives the block to the buffer
+  constexpr std::int64_t kMany = 1 << 20;  // large enough that the allocator reuses the block for
+                                           // the buffer
   const auto many = [](at::TensorOptions options) { return at::ones({1, kMany}, options); };
   many(at::device(kCard)).add_(1);
   BatchBuffers buffers(Batch({{"image", many({})}}, 1), kCard);

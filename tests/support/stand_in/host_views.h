@@ -20,15 +20,15 @@ class HostViews {
   /// `writes` says whether the kernel changes it.
   at::Tensor of(const at::Tensor& tensor, bool writes);
 
-  /// Returns what a kernel gave back as a tensor of `device`: for a view, the tensor that it views;
+  /// Converts a result of a kernel to a tensor on `device`: for a view, the tensor that it views;
   /// otherwise a copy in new memory.
   at::Tensor on_device(const at::Tensor& result, c10::Device device);
 
   /// Runs a kernel over views, and returns its results as tensors of `device`.
   using Kernel = std::function<std::vector<at::Tensor>()>;
   std::vector<at::Tensor> run(const Kernel& kernel, c10::Device device);
-  /// Has the recording of the stream, if there is one, run the kernel again. `results` are what it
-  /// gave back, `on_gpu` what on_device() made of them.
+  /// If the stream is recording, adds the kernel to the recording. `results` are the kernel's
+  /// results, `on_gpu` their tensors from on_device().
   void record(const Kernel& kernel, const std::vector<at::Tensor>& results,
               const std::vector<at::Tensor>& on_gpu);
 

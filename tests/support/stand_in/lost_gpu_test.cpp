@@ -15,7 +15,7 @@ namespace {
 
 const at::Device kCard(test_device());
 
-/// Lets the GPU of the tests fail at its `nth` launch from now, until the end of this object.
+/// Makes the tests' GPU fail at its `nth` launch from now; destroying this object repairs it.
 struct ScopedLoss {
   explicit ScopedLoss(std::int64_t nth) { streams().lose(kCard, nth); }
   ~ScopedLoss() { streams().lose(kCard, 0); }

@@ -38,7 +38,7 @@ set(tests_on_the_cpu
     StepsInBackward.FailureBeforeTheFirstWriteCanBeUndone
     Transaction.FirstStepOfAmsgradAndUnfusedRulesIsReplayed
     Transaction.PersistentFaultSplitsTheBatch
-    Transaction.LastingFaultOf*
+    Transaction.PersistentFaultIn*
     Transaction.LargerNetworkIsReplayedBitForBit
     Transaction.Replay*
     Transaction.RetriesAreCountedForEachStep

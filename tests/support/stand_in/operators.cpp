@@ -31,12 +31,12 @@ namespace {
 
 using c10::IValue;
 
-/// Operators with results of sizes that depend on values, so that the host waits for them.
+/// Operators with result sizes that depend on values, so the host waits for them.
 constexpr std::array<std::string_view, 6> kWaits = {
     "aten::nonzero",    "aten::masked_select",      "aten::_unique2",
     "aten::unique_dim", "aten::unique_consecutive", "aten::bincount"};
 
-/// Operators that take indices of the host, too.
+/// Operators that also accept indices in host memory.
 constexpr std::array<std::string_view, 4> kTakesHostIndices = {
     "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::index_out"};
 
@@ -107,7 +107,7 @@ class Call {
     return all;
   }
 
-  /// Throws if the kernel is recorded and needs memory of the host, which may change.
+  /// Throws if the kernel is recorded and needs host memory, which may change.
   void refuse_host_arguments() const {
     each_tensor([](const at::Tensor& tensor, bool) {
       if (tensor.defined() && tensor.is_cpu() && tensor.dim() > 0)
@@ -241,7 +241,7 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef size,
   return self;
 }
 
-/// Lets the current stream of `later` wait for that of `earlier`.
+/// Makes the current stream of `later` wait for that of `earlier`.
 void order_streams(c10::Device earlier, c10::Device later) {
   void* event = nullptr;
   streams().record(&event, streams().current(earlier));

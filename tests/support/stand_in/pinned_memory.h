@@ -31,7 +31,7 @@ class PinnedMemory final : public at::HostAllocator {
   /// Notes that `work` copies from `host`, a CPU tensor in this memory. Earlier copies to it have
   /// arrived by then.
   void copied_from(const at::Tensor& host, const Work& work);
-  /// Lets `numbers`, a CPU tensor, arrive in `host` when the host has waited for `work`.
+  /// Copies `numbers`, a CPU tensor, to `host` once the host has waited for `work`.
   void copied_to(const at::Tensor& host, at::Tensor numbers, const Work& work);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace stand_in {
 
-/// A training on a GPU, with or without CUDA graphs. An epoch has seven steps, of which the last
-/// has only 6 samples.
+/// A training run on a GPU, with or without CUDA graphs. An epoch has seven steps, of which the
+/// last has only 6 samples.
 struct Replayed : stages::TinyTraining {
   explicit Replayed(bool replays = true) {
     context.facts.device = "cuda:0";
@@ -33,7 +33,7 @@ struct Replayed : stages::TinyTraining {
 
 using Change = std::function<void(Replayed&)>;
 
-/// The launches, waits and copies of eight steps in the middle of a training that `run` runs.
+/// The launches, waits and copies of eight steps in the middle of a training run, which `run` runs.
 inline Counts of_eight_steps(bool replays, const std::function<void(Replayed&)>& run) {
   const auto of_training = [&](std::int64_t steps) {
     Replayed training(replays);

@@ -8,12 +8,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
 #include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
 #include "tests/support/optimizer_rules.h"
 #include "tests/support/stand_in/counts.h"
+#include "tests/support/stand_in/replayed_training.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_training.h"
 
@@ -120,7 +123,7 @@ TEST(SteadyState, OneCopyPerStepBringsItsMetricsToTheHost) {
     EXPECT_EQ(of_steps(variant).copies_to_host, kSteps) << variant.name;
 }
 
-/// Vectors whose loss is the sum of their products with an input.
+/// Vectors; the loss is the sum of their products with an input.
 struct ManyVectors : torch::nn::Module {
   explicit ManyVectors(int count) {
     for (int i = 0; i < count; ++i)
@@ -156,6 +159,47 @@ TEST(SteadyState, LaunchesDoNotGrowWithTheNumberOfParameters) {
         stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1}),
         stages::OptimizerOptions(stages::SgdOptions{.learning_rate = 0.1, .momentum = 0.9})})
     EXPECT_EQ(launches_of_commit(rule, 40), launches_of_commit(rule, 2)) << rule.index();
+}
+
+/// TinyStep on a network with `layers` layers, each with a BatchNorm.
+struct DeepStep final : TinyStep {
+  bool mixes_samples() const override { return true; }
+  static std::shared_ptr<torch::nn::Module> network(int layers) {
+    torch::manual_seed(7);
+    torch::nn::Sequential network(TinyLinear(2, 8, at::kCPU));
+    for (int layer = 0; layer < layers; ++layer) {
+      network->push_back(torch::nn::BatchNorm1d(8));
+      network->push_back(torch::nn::Tanh());
+      network->push_back(TinyLinear(8, 8, at::kCPU));
+    }
+    network->push_back(TinyLinear(8, 3, at::kCPU));
+    return network.ptr();
+  }
+};
+
+/// The launches of eight replayed steps.
+std::int64_t launches_of_layers(int layers, const Change& change) {
+  return of_eight_steps(true,
+                        [&](Replayed& training) {
+                          change(training);
+                          const auto network = DeepStep::network(layers);
+                          stages::train(DeepStep(), *network, {training.train_data, nullptr},
+                                        training.options, training.policy, training.context);
+                          EXPECT_EQ(training.recorded(), 1);
+                        })
+      .launches;
+}
+
+TEST(SteadyState, LaunchesOfAReplayedStepDoNotGrowWithTheNumberOfLayers) {
+  for (const Change& change : {Change([](Replayed&) {}), Change([](Replayed& one) {
+                                 one.options.gradient_clip_norm = 0.1;
+                                 one.options.average = stages::WeightAverageOptions{.decay = 0.9};
+                                 one.policy.precision.base = stages::Precision::kBf16;
+                               })}) {
+    const std::int64_t launches = launches_of_layers(40, change);
+    EXPECT_EQ(launches, launches_of_layers(4, change));
+    EXPECT_LE(launches, 8 * 34);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Trainings with dropout whose micro-batches are replayed from a CUDA graph.
+// Training runs with dropout that replay their micro-batches from a CUDA graph.
 
 #include <filesystem>
 #include <memory>
@@ -38,8 +38,8 @@ struct DroppingNetwork : torch::nn::Module {
   const std::shared_ptr<stages::Dropout> dropout, path;
 };
 
-/// TinyStep on a DroppingNetwork. May run a second input, whose masks differ, and have a block
-/// refused after its second step, before a third is recorded.
+/// TinyStep on a DroppingNetwork. May run a second input with different masks, and have a block
+/// refused after the second step, before a third is recorded.
 struct DroppingStep final : TinyStep {
   stages::NamedTensors encode(torch::nn::Module& network,
                               const stages::Batch& part) const override {
@@ -59,7 +59,7 @@ struct DroppingStep final : TinyStep {
   mutable int steps = 0;
 };
 
-/// A training of a DroppingNetwork.
+/// A training run of a DroppingNetwork.
 struct Dropping : Replayed {
   explicit Dropping(bool replays) : Replayed(replays) {
     torch::manual_seed(7);
@@ -88,7 +88,7 @@ const std::vector<Variant>& variants() {
   return all;
 }
 
-TEST(StepGraphsWithDropout, DoNotChangeABit) {
+TEST(StepGraphsWithDropout, DoNotChangeAnyBits) {
   for (const auto& [name, change] : variants()) {
     Dropping replayed(true), computed(false);
     for (Dropping* one : {&replayed, &computed}) {
@@ -149,7 +149,7 @@ TEST(StepGraphsWithDropout, OutOfMemoryRepeatsTheStep) {
   }
 }
 
-TEST(StepGraphsWithDropout, DoNotChangeABitOfATowerWithRecomputedBlocks) {
+TEST(StepGraphsWithDropout, DoNotChangeAnyBitsOfATowerWithRecomputedBlocks) {
   for (const bool recomputes : {false, true}) {
     std::vector<at::Tensor> weights;
     for (const bool replays : {true, false}) {

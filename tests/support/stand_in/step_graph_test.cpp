@@ -258,7 +258,8 @@ struct Dropping : torch::nn::Module {
   const std::shared_ptr<stages::Dropout> dropout;
 };
 
-/// A network whose activations need far more memory than its weights. Drops elements of its input.
+/// A network with activations that need far more memory than its weights. Drops elements of its
+/// input.
 class WideModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription&,

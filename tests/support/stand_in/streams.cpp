@@ -28,7 +28,7 @@ bool covers(const Clock& clock, const Work& work) {
   return work.number == 0 || (found != clock.end() && found->second >= work.number);
 }
 
-/// Throws if a GPU whose work an event waits for is lost.
+/// Throws if an event waits for work of a lost GPU.
 void require_all(const Event& event) {
   for (const auto& [stream, number] : event.clock)
     streams().require({c10::kCUDA, static_cast<c10::DeviceIndex>(stream / kMostStreams)});

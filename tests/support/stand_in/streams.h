@@ -14,8 +14,8 @@ namespace stand_in {
 /// One lock for all data of the stand-in. It is not held while a kernel runs.
 std::recursive_mutex& lock();
 
-/// The work of each stream up to a number, by stream. Work within a clock has happened before the
-/// next work of the clock's owner.
+/// A vector clock: the number of the last included work, by stream. Included work happens before
+/// the next work of the clock's owner.
 using Clock = std::map<int, std::int64_t>;
 
 /// A piece of work: the `number`th of a stream.
@@ -31,10 +31,11 @@ class Uses {
   /// work on other streams that conflicts.
   void add(const Work& work, bool writes);
 
-  /// Adds the uses of memory that this memory is joined with.
+  /// Adds the uses of memory that is merged with this memory.
   void add(const Uses& other);
 
-  /// True if each use happens before what `stream` does next, or is of one of the streams `others`.
+  /// True if each use happens before what `stream` does next, or was made by one of the streams
+  /// `others`.
   bool are_before(int stream, const std::vector<int>& others) const;
 
  private:
@@ -42,7 +43,7 @@ class Uses {
 };
 
 /// Kernels run when they are launched, but what they computed counts as unfinished until the host
-/// has waited for it. So a mistake in waiting always shows, not only if a kernel is late:
+/// has waited for it. So a missing wait is always detected, not only if a kernel is late:
 ///  - a copy to pinned memory arrives when the host waits; until then the memory holds garbage;
 ///  - memory from which a copy was begun must not change until the host waits;
 ///  - work that uses memory must wait for work on other streams that wrote it;
@@ -55,10 +56,10 @@ class Streams {
   c10::Stream exchange(c10::Stream stream);
   c10::Stream new_stream(c10::Device device);
 
-  /// Begins a piece of work of an operator on the current stream of `device`; none, of number 0, if
+  /// Begins a piece of work of an operator on the current stream of `device`. The number is 0 if
   /// the stream only records it.
   Work launch(c10::Device device, const std::string& operation);
-  /// Returns the latest work of a stream.
+  /// Returns the work most recently queued on a stream.
   Work latest(c10::Stream stream) const;
   /// The streams' events. `event` is null before its first recording.
   void record(void** event, c10::Stream stream);
@@ -71,10 +72,10 @@ class Streams {
   void synchronize(c10::Stream stream);
   void synchronize(c10::Device device);
 
-  /// Makes a GPU fail at its `nth` launch from now (1: the next one), and at all uses that follow,
-  /// as after a fatal error of CUDA: they throw c10::AcceleratorError. 0: it works again.
+  /// Makes a GPU fail at its `nth` launch from now (1: the next one), and at every later use, as
+  /// after a fatal CUDA error: they throw c10::AcceleratorError. 0: it works again.
   void lose(c10::Device device, std::int64_t nth);
-  /// Returns how many launches were attempted after that one.
+  /// Returns how many launches were attempted after the failed one.
   std::int64_t launches_after_loss() const;
   /// Throws if the GPU is lost.
   void require(c10::Device device);

@@ -30,7 +30,7 @@ struct EmbedFlags {
   std::string model;  ///< a CLIP model not trained by a run: a folder, or hf:ORG/NAME; empty: the
                       ///< run's model
   std::vector<std::string> paths;    ///< images and folders of images; may include overrides
-  std::vector<std::string> queries;  ///< images to find among them
+  std::vector<std::string> queries;  ///< find the images most similar to these
   std::int64_t batch_size = 64, neighbors = 10;
   std::string similarity = "0.95";  ///< minimum cosine similarity of near-duplicates
   std::string out;

@@ -166,8 +166,8 @@ Invocation declare_lr_find() {
 
 const Command kLrFindCommand = {
     "lr-find",
-    "Suggests a learning rate: trains for a few steps, as at the start of a run, at increasing "
-    "learning rates, and finds where the loss falls fastest. No run is recorded.",
+    "Suggests a learning rate: trains for a few steps from the start with an increasing learning "
+    "rate, and finds where the loss falls fastest. No run is recorded.",
     "retort lr-find classify data.root=photos --out rates.svg", declare_lr_find};
 
 }  // namespace runner

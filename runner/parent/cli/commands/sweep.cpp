@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::size_t kShownDigits = 10;  // number of hash digits shown
 
-/// Prints a line for each trial: its number, the beginning of its hash, its settings.
+/// Prints a line for each trial: its number, the first digits of its hash, and its settings.
 void print_trials(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
   for (const PreparedTrial& job : jobs) {

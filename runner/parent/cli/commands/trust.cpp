@@ -74,7 +74,7 @@ Diagnostics trust_path(const fs::path& path, TrustedCode& code, TrustReport& rep
     auto file = read_code(one);
     if (!file)
       return {nothing_there("'" + one.string() + "' does not exist or cannot be read",
-                            "correct the path: it is relative to the working directory")};
+                            "correct the path; relative paths start at the working directory")};
     report.files.push_back({{"path", file->real.string()}, {"sha256", file->sha256}});
     code.trust(file->real, std::move(file->sha256));
   }

@@ -291,8 +291,7 @@ TEST(CommandLine, EveryExampleParses) {
   }
 }
 
-/// Every parameter whose summary or name says that something is written must be declared as
-/// written.
+/// Every parameter with a summary or name that mentions writing must be declared as an output.
 TEST(CommandLine, EveryOutputFlagRejectsUrls) {
   const std::string address = "http://me:swordfish@host/x";
   int count = 0;

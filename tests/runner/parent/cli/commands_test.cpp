@@ -34,8 +34,8 @@ std::string trimmed(std::string text) {
   return text == "\n" ? "" : text;
 }
 
-/// Replaces this build's folder and version and the hashes of recipes with names, and separates
-/// columns, whose width depends on the folder, by two spaces.
+/// Replaces this build's folder and version and the hashes of recipes with names. Separates columns
+/// by two spaces, since their width depends on the folder.
 std::string comparable(const std::string& text) {
   static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"),
       columns("([^ |\n])  +");

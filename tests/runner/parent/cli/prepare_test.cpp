@@ -81,8 +81,8 @@ TEST_F(HomePaths, ShellSyntaxIsRejected) {
             "home folder");
 }
 
-/// The record of a run whose relative paths are resolved against the folder "there", which is not
-/// this program's working directory.
+/// The record of a run with relative paths that start at the folder "there", which is not this
+/// program's working directory.
 class PrepareRecorded : public testing::Test {
  protected:
   PrepareRecorded() {

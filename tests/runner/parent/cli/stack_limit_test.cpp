@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-/// Uses 512 KiB of the stack. Not inlined into its caller, whose frame would then be that large
-/// before the limit is raised.
+/// Uses 512 KiB of the stack. Not inlined: its caller's frame would then be that large before the
+/// limit is raised.
 [[gnu::noinline]] bool uses_stack() {
   volatile char far[512 << 10];
   far[0] = 1;

@@ -231,7 +231,7 @@ TEST_F(GraphTest, ItemsWithTheSameNodeNameAreRejected) {
                           "with different values"));
 }
 
-TEST_F(GraphTest, ItemsNeverLeadOutOfTheNodesFolder) {
+TEST_F(GraphTest, ItemsCannotEscapeTheNodesFolder) {
   const Graph made = graph(
       "data: {kind: data.two, foreach: {x: ['../../up', '/etc', 'a/b', \"line\\nbreak\", 'ä', "
       "'']}}\n");

@@ -1,6 +1,6 @@
-// For every x-effective-when of every schema: in a state of a recipe that breaks it, found by
-// search, the option is reported to have no effect for that reason. New declarations in schemas are
-// tested automatically.
+// For every x-effective-when of every schema: searches for a recipe in which the condition is not
+// met, and checks that the option is reported to have no effect for that reason. New declarations
+// in schemas are tested automatically.
 
 #include <algorithm>
 #include <regex>
@@ -55,13 +55,13 @@ std::optional<Words> idle_in(const std::string& recipe, const Words& overrides) 
   return lines;
 }
 
-/// True if this effect's reason is reported for the option in some state of the recipe.
+/// True if some variant of the recipe reports this effect's reason for the option.
 bool is_said(const std::string& recipe, const DeclaredOption& option, const Effect& effect,
              const Graph& graph) {
   const std::string reason = effect.why.substr(0, effect.why.find('{'));
   std::string pointer;
   for (const std::string& part : option.path) pointer = pointer_to(pointer, part);
-  std::string conditions;  // the other conditions prevent the effect for different reasons
+  std::string conditions;  // of all effects of the option, each with its own reason
   for (const Effect& one : effects_of(*option.schema)) conditions += one.when + " ";
   const bool depends_on_itself =
       std::regex_search(effect.when, std::regex("\\b" + option.path.back() + "\\b"));
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeclaredEffects, testing::ValuesIn(names_of_kind
                            return name;
                          });
 
-TEST(DeclaredEffectsOfRecipes, UnmetConditionsAreReported) {
+TEST(DeclaredEffectsInRecipes, UnmetConditionsAreReported) {
   const SchemaNode& recipe = *shipped_schemas().node("recipe.schema.json");
   for (const char* key : {"device", "sweep"})
     expect_all_said({"data: {kind: data.cub200, root: x}\n"}, key, *recipe.property(key));

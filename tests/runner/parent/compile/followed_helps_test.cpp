@@ -1,6 +1,5 @@
-// Help must be usable. For every rule of every schema: in a state of a recipe that breaks it, each
-// setting that the help suggests changes the result. Every option and flag that the programs' texts
-// name exists.
+// Advice must work. For every rule of every schema: in a recipe that breaks it, each setting that
+// the help suggests changes the result. Every option and flag that the programs' texts name exists.
 
 #include <algorithm>
 #include <filesystem>
@@ -17,8 +16,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMostStates = 200;  // states per recipe that are searched for one that breaks
-                                          // a rule
+constexpr std::size_t kMostStates = 200;  // variants of a recipe that are searched for one that
+                                          // breaks a rule
 
 /// A rule of a schema, and the location of its mapping in a recipe.
 struct PlacedRule {
@@ -117,7 +116,7 @@ void expect_helps_lead_on(const std::string& recipe, const PlacedRule& placed, c
   }
 }
 
-TEST(FollowedHelps, HelpOfEveryRuleCanBeFollowed) {
+TEST(ActionableHelp, HelpOfEveryRuleCanBeFollowed) {
   std::size_t followed = 0;
   for (const Kind& kind : shipped_schemas().kinds()) {
     const std::string recipe = recipe_with(kind);
@@ -204,7 +203,7 @@ std::vector<std::filesystem::path> sources_of_programs() {
   return files;
 }
 
-TEST(FollowedHelps, OptionsMentionedInMessagesAreDeclared) {
+TEST(ActionableHelp, OptionsMentionedInMessagesAreDeclared) {
   static const std::regex kOption(
       R"((?:^|[^A-Za-z0-9_./-])((?:data|model|memory|train|evaluate|device|run|sweep)(?:\.[a-z_][a-z_0-9]*)+)(?:=|: |[^A-Za-z0-9_./(*]|$))");
   static const std::set<std::string> kFiles = {"jsonl", "json",        "yaml", "svg", "txt",

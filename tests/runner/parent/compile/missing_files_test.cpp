@@ -83,7 +83,7 @@ TEST_F(MissingFilesTest, AllMissingFilesAreReportedAtOnce) {
                           "E0621 /train/warm_start: there is no file or folder 'nope/'"));
 }
 
-TEST_F(MissingFilesTest, FilesAndFoldersMustNotBeSwapped) {
+TEST_F(MissingFilesTest, FilesAndFoldersAreNotInterchangeable) {
   folder_.write("file", "");
   std::filesystem::create_directory(folder_ / "folder");
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);

@@ -35,7 +35,7 @@ std::vector<std::string> idle(const std::string& stages,
   return lines;
 }
 
-/// A state in which an option has no effect, and the message about it.
+/// A recipe in which an option has no effect, and the message about it.
 struct Idle {
   std::string stages;
   std::string said;

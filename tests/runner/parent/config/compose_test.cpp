@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A recipe "a" and the answers of the schemas about it.
+/// A recipe "a" and the schemas' answers about its keys.
 class Composing : public testing::Test {
  protected:
   Composer open(std::vector<std::string> overrides = {}) {

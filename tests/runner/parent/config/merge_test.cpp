@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// `base` with `over` merged into it as JSON, or the first error's message.
+/// The result of merging `over` into `base`, as JSON, or the first error message.
 std::string merged(const std::string& base, const std::string& over) {
   Sources sources;
   auto result = read_yaml(sources.add("base.yaml", base));

@@ -26,7 +26,7 @@ class TrialListTest : public testing::Test {
         {"data/cars.yaml", "{}"}};
   }
 
-  /// The jobs as strings, or the error messages.
+  /// The trials as strings, or the error messages.
   std::vector<std::string> jobs(std::vector<std::string> overrides, std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = {}});
   }
@@ -63,7 +63,7 @@ TEST_F(TrialListTest, LastKeyVariesFastestAndSingleValuesStayInPlace) {
       ElementsAre("a=1 ~c +b=x d=3", "a=1 ~c +b=x d=4", "a=2 ~c +b=x d=3", "a=2 ~c +b=x d=4"));
 }
 
-TEST_F(TrialListTest, WithoutASweepThereIsOneJob) {
+TEST_F(TrialListTest, WithoutASweepThereIsOneTrial) {
   EXPECT_THAT(jobs({"a=1"}), ElementsAre("a=1"));
   EXPECT_THAT(jobs({}), ElementsAre(""));
 }

@@ -233,7 +233,7 @@ TEST(YamlReader, YamlOnlyBooleansCauseWarnings) {
             "a.yaml:1:4: warning[E0111]: 'yes' without quotes is the boolean true\n"
             "  1 | a: yes\n"
             "    |    ^\n"
-            "  help: write true if that is meant, else 'yes' in quotes\n");
+            "  help: write true if that is what you mean, else 'yes' in quotes\n");
   EXPECT_THAT(warnings("on: 1\n"), testing::HasSubstr("'on' without quotes is the boolean true"));
 }
 

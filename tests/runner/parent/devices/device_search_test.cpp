@@ -183,7 +183,7 @@ TEST_F(DeviceSearchTest, WaitEndsOnceNoGpuCanSuffice) {
   EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
 }
 
-TEST_F(DeviceSearchTest, PlannedWaitLeavesSmallGpusToOthers) {
+TEST_F(DeviceSearchTest, WaitForALargeGpuLeavesSmallOnesToOthers) {
   machine_.gpu(80, 40);
   auto other = take(12);
   request_.wait = true;

@@ -80,7 +80,7 @@ TEST_F(TakeDeviceTest, OldDriverIsReported) {
 
 TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
-  machine_.cuda = "none: LibTorch was installed without CUDA support";
+  machine_.cuda = "none: the worker was built without CUDA support";
   EXPECT_EQ(told(take(12)), "taken: cpu");
   EXPECT_THAT(machine_.said,
               ElementsAre("device: cpu, since this worker was built without CUDA support"));

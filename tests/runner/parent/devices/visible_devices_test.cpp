@@ -96,7 +96,7 @@ TEST_F(VisibleDevicesTest, LostGpuKeepsItsNumber) {
   EXPECT_THAT(seen("1,2"), IsEmpty());
 }
 
-TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownOnlyToCuda) {
+TEST_F(VisibleDevicesTest, OnlyCudaKnowsTheOrderOfDifferentGpus) {
   machine_.now.devices[2].name = "NVIDIA T4";
   EXPECT_THAT(seen(), ElementsAre(0, 1, 2, 3));
   EXPECT_FALSE(in_cuda_order_);
@@ -113,7 +113,7 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownOnlyToCuda) {
   EXPECT_TRUE(in_cuda_order_);
 }
 
-TEST_F(VisibleDevicesTest, OrderOfGpusWithDifferentMemoryIsKnownOnlyToCuda) {
+TEST_F(VisibleDevicesTest, OnlyCudaKnowsTheOrderOfGpusWithDifferentMemory) {
   machine_.now.devices[2].total = FakeMachine::gib(40);  // the other A100
   EXPECT_THAT(seen("1"), ElementsAre(-1));
 }

@@ -51,7 +51,8 @@ class RunDocumentTest : public testing::Test {
     EXPECT_TRUE(document && warnings.empty());
     return document ? *document : Document{};
   }
-  /// The rows of the table whose first heading is `heading`; none if there is no such table.
+  /// The rows of the table with `heading` as its first column heading; none if there is no such
+  /// table.
   std::vector<std::vector<std::string>> rows(const std::string& heading) {
     for (const Block& block : document().blocks) {
       const auto* table = std::get_if<Table>(&block);

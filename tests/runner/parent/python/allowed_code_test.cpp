@@ -142,7 +142,7 @@ TEST_F(AllowedCodeTest, LinkToUntrustedFileIsUntrusted) {
 TEST_F(AllowedCodeTest, MissingFileIsReported) {
   EXPECT_THAT(refusal("none.py:make"), HasSubstr("E0634: the Python file '"));
   EXPECT_THAT(allow("none.py:make").front().help,
-              HasSubstr("it is relative to '" + folder_.path().string() + "'"));
+              HasSubstr("relative paths start at '" + folder_.path().string() + "'"));
   EXPECT_EQ(allow((folder_ / "no_net.py").string() + ":make").front().help, "correct the path");
   folder_.write("recipes/no_net.py", "");
   EXPECT_THAT(allow("no_net.py:make").front().help,

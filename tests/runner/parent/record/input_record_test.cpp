@@ -96,7 +96,7 @@ TEST_F(InputRecord, InputsMissingAtFirstAreNotCompared) {
   EXPECT_EQ(change_since(before), "");
 }
 
-TEST_F(InputRecord, DamagedRecordsDoNotCrash) {
+TEST_F(InputRecord, DamagedRecordsCauseNoCrash) {
   for (const char* text :
        {"null", "3", "[]", R"({"/data/root": 3})", R"({"/data/root": null})", R"({"/a": {}})"})
     EXPECT_TRUE(input_changes(ordered_json::parse(text), look()).empty()) << text;

@@ -110,7 +110,7 @@ TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
   EXPECT_EQ(base_.read("run/log.txt"), "     1.500  info   a: epoch 1\n  3600.000  debug  later\n");
 }
 
-TEST_F(RunFolderTest, SummaryIsReplacedAsAWhole) {
+TEST_F(RunFolderTest, SummaryIsReplacedAtomically) {
   RunFolder folder(made("run"));
   folder.summary({{"status", "running"}});
   folder.summary({{"status", "finished"}});

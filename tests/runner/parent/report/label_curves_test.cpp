@@ -84,7 +84,7 @@ TEST_F(LabelCurvesTest, DamageIsDescribed) {
 }
 
 /// Gives each field in turn another kind of value, which must be rejected or accepted.
-TEST_F(LabelCurvesTest, DamagedFieldsDoNotCrash) {
+TEST_F(LabelCurvesTest, DamagedFieldsCauseNoCrash) {
   const json whole = curves_, flat = whole.flatten();
   const std::vector<json> others = {nullptr, -1, 0.5, "x", json::array(), json::object(), {1, 2}};
   for (const auto& [pointer, value] : flat.items()) {

@@ -55,7 +55,7 @@ TEST(PairedComparison, EqualModelsDoNotDiffer) {
   EXPECT_EQ(to_json(*paired)[0]["equal"], 40);
 }
 
-TEST(PairedComparison, UnpairableRunsAreReported) {
+TEST(PairedComparison, RunsThatCannotBePairedAreReported) {
   const auto refusal = [](Comparison::Row run) {
     const auto paired = paired_differences(two(row("a", accuracies(0)), std::move(run)));
     return paired ? std::string("paired") : paired.errors()[0].message;

@@ -80,7 +80,7 @@ TEST(PairedClassifiers, SmallClassesCountEquallyInThePerClassMean) {
   EXPECT_LT(one.mean_per_class->low, one.mean_per_class->value);
 }
 
-TEST(PairedClassifiers, SeedDecidesTheIntervals) {
+TEST(PairedClassifiers, IntervalsDependOnTheSeed) {
   EXPECT_EQ(compared({60, 15, 5, 20}).accuracy.low, compared({60, 15, 5, 20}).accuracy.low);
   std::vector<RecordedPrediction> run, base;
   for (const char* label : {"a", "b", "c"}) add(run, base, label, {20, 7, 3, 9});
@@ -99,7 +99,7 @@ class PairedRuns : public testing::Test {
     row.evaluation.node = "evaluate";
     return row;
   }
-  /// The first error of pairing two such runs.
+  /// The first error reported when pairing two such runs.
   std::string refusal(const std::string& base, const std::string& run) {
     Comparison comparison;
     comparison.rows = {row("a", base), row("b", run)};

@@ -155,7 +155,7 @@ TEST_F(PooledPredictions, ConstantTargetsHaveNoR2) {
   EXPECT_FALSE(found.contains("r2"));
 }
 
-TEST_F(PooledPredictions, OtherTablesGiveNoMetrics) {
+TEST_F(PooledPredictions, UnsupportedTablesGiveNoMetrics) {
   EXPECT_EQ(pooled_metrics(std::vector{table("name,output_0\n1,2\n")}, {}, 0).samples, 0);
   EXPECT_EQ(pooled_metrics(std::vector{table("name,target,prediction\n1,2,2\n"),
                                        table("name,label,predicted\n2,a,a\n")},

@@ -153,7 +153,7 @@ TEST_F(RecordedEvaluationTest, NonJsonTextCountsAsDamage) {
 
 /// Removes each field of both files in turn, or gives it another type: reading reports an error or
 /// succeeds, but never crashes.
-TEST_F(RecordedEvaluationTest, DamageDoesNotCrash) {
+TEST_F(RecordedEvaluationTest, DamageCausesNoCrash) {
   const json metrics = metrics_, curves = curves_;
   const std::vector<json> others = {nullptr,        -1,     0.5,       1e300, "x", json::array(),
                                     json::object(), {1, 2}, {{"a", 1}}};

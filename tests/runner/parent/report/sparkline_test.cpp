@@ -61,7 +61,7 @@ TEST(PhaseLine, LongestPhaseKeepsItsName) {
             "forward               backward                     optimizer");
 }
 
-TEST(PhaseLine, PhaseBeyondTheCurveIsIgnored) {
+TEST(PhaseLine, PhaseOutsideTheCurveIsIgnored) {
   EXPECT_EQ(phase_line(std::vector<PhaseMark>{{"forward", 99}}, 20, kPlain), "");
   EXPECT_EQ(phase_line(std::vector<PhaseMark>{{"forward", 0}}, 0, kPlain), "");
 }

@@ -54,7 +54,7 @@ TEST(TableText, TextWrapsBetweenWords) {
       "       device\n");
 }
 
-TEST(TableText, LongWordLosesItsMiddle) {
+TEST(TableText, MiddleOfALongWordIsOmitted) {
   EXPECT_EQ(
       table_text({{"needs", "of"}, {"1 MiB", "encoder.blocks.11.attention.query.weight"}}, 29),
       "needs  of\n"
@@ -71,7 +71,7 @@ TEST(TableText, ShortenedWordsStayDistinct) {
   EXPECT_THAT(text, HasSubstr("evaluate/w…"));
 }
 
-TEST(TableText, ColumnsThatDoNotFitFollowBelow) {
+TEST(TableText, ColumnsThatDoNotFitAreShownBelow) {
   EXPECT_EQ(
       table_text({{"trial", "loss", "memory", "seconds"}, {"7", "0.5", "2.5 GiB", "12345"}}, 20),
       "trial  loss   memory\n"

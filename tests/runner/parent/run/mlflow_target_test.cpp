@@ -67,7 +67,7 @@ TEST(MlflowAddress, AcceptsServerUrls) {
     EXPECT_EQ(refusal(good), "");
 }
 
-TEST(MlflowAddress, OtherStoresAreRejectedByName) {
+TEST(MlflowAddress, UnsupportedStoresAreRejectedByName) {
   EXPECT_THAT(refusal("databricks://profile"), HasSubstr("does not sign in to Databricks"));
   for (const char* store : {"sqlite:///mlflow.db", "file:///tmp/mlruns", "mlruns",
                             "postgresql://host/db", "databrick"}) {

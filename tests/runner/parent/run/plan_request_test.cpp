@@ -45,7 +45,7 @@ TEST(PlanRequest, HoldsTheRequestedOptions) {
 
 constexpr std::int64_t kGiB = 1 << 30;
 
-/// A request for a recipe whose memory.budget is `budget`.
+/// A request for a recipe with `budget` as its memory.budget.
 PlanRequest request_with(const std::string& budget) {
   PlanRequest request;
   request.graph.device = "cpu";

@@ -63,7 +63,7 @@ TEST(PredictionOutput, EachTargetHasAColumn) {
                std::runtime_error);
 }
 
-TEST(PredictionOutput, NumbersAreNotClasses) {
+TEST(PredictionOutput, NumericOutputsAreNotClasses) {
   const char* const one = R"({"file":"a.jpg","outputs":[-1.5]})";
   const char* const two = R"({"file":"a.jpg","outputs":[-1.5,2]})";
   EXPECT_EQ(written(PredictionFormat::kCsv, {one}).out, "file,output\na.jpg,-1.5\n");

@@ -147,7 +147,7 @@ TEST_F(ProgressDisplayTest, LiveLineIsRemovedAtTheEnd) {
   EXPECT_EQ(shown(), "\r\x1b[K") << "also when it is destroyed by an exception";
 }
 
-TEST_F(ProgressDisplayTest, PrintsAPlainLineEveryTenSecondsWithoutATerminal) {
+TEST_F(ProgressDisplayTest, WithoutATerminalPrintsAPlainLineEveryTenSeconds) {
   ProgressDisplay display(out_, options(false));
   display.progress("train", training(1));
   now_ += 4s;

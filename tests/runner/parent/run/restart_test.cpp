@@ -172,7 +172,7 @@ TEST_F(RestartRuleTest, LostDeviceWithoutProgressStopsTheRun) {
   EXPECT_FALSE(rule.after(lost()));
 }
 
-TEST_F(RestartRuleTest, SaveFinishedNodeOrLaterStartCountsAsProgress) {
+TEST_F(RestartRuleTest, NewCheckpointFinishedNodeOrLaterStartCountsAsProgress) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule);
   EXPECT_TRUE(rule.after(lost()));
@@ -216,7 +216,7 @@ TEST_F(RestartRuleTest, GpuKillsWithoutProgressStopTheRun) {
   EXPECT_FALSE(rule.after(killed())) << "smaller micro-batches need as much host memory";
 }
 
-TEST_F(RestartRuleTest, OtherExitsAreFinal) {
+TEST_F(RestartRuleTest, CrashesErrorsAndInterruptsCauseNoRestart) {
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
   EXPECT_FALSE(rule.after(killed(SIGSEGV)));
@@ -289,7 +289,7 @@ TEST_F(RestartRuleTest, GpusAreUsedBeforeTheCpu) {
   EXPECT_THAT(tos, testing::ElementsAre("GPU 1 (L4)", "GPU 2 (L4)", "cpu"));
 }
 
-TEST_F(RestartRuleTest, NoGpuIsSearchedForIfTheRecipePutsTheCpuFirst) {
+TEST_F(RestartRuleTest, GpusAreNotSearchedIfTheRecipePutsTheCpuFirst) {
   gpus_ = {1};
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1);

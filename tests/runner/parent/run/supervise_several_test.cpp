@@ -67,7 +67,7 @@ TEST_F(SuperviseSeveralTest, EachWorkerHasItsOwnConversation) {
   }
 }
 
-TEST_F(SuperviseSeveralTest, DeathOfOneLeavesTheOther) {
+TEST_F(SuperviseSeveralTest, DeathOfOneDoesNotAffectTheOther) {
   start("a", {"hello", "read", "ready", "wait", "finished:0"});
   start("b", {"hello", "read", "die:9"});
   WorkerProcess* waiting = nullptr;
@@ -93,7 +93,7 @@ TEST_F(SuperviseSeveralTest, InvalidEventStopsOnlyItsWorker) {
   EXPECT_TRUE(heard_["b"].ending->errors.empty());
 }
 
-TEST_F(SuperviseSeveralTest, SignalReachesAll) {
+TEST_F(SuperviseSeveralTest, SignalReachesAllWorkers) {
   int ready = 0;
   on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event) && ++ready == 2) raise(SIGTERM);

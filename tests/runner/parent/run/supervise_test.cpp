@@ -85,7 +85,7 @@ TEST_F(SuperviseTest, LargeOutputArrivesCompletely) {
   EXPECT_EQ(said_.at(0).size(), 100'024u);
 }
 
-TEST_F(SuperviseTest, OtherBuildIsRejectedBeforeTheRequest) {
+TEST_F(SuperviseTest, WorkerFromAnotherBuildIsRejectedBeforeTheRequest) {
   const Ending ending = play({"hello:0.0.9-other", "echo", "exit:3"});
   EXPECT_EQ(only_error(ending), "E0705: this is retort " + std::string(build_id()) +
                                     " (protocol 1), but its worker is 0.0.9-other (protocol 1)");
@@ -93,7 +93,7 @@ TEST_F(SuperviseTest, OtherBuildIsRejectedBeforeTheRequest) {
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(SuperviseTest, OtherProtocolIsRejected) {
+TEST_F(SuperviseTest, UnsupportedProtocolIsRejected) {
   EXPECT_THAT(only_error(play({"protocol:2", "read", "exit:3"})), HasSubstr("(protocol 2)"));
 }
 
@@ -135,7 +135,7 @@ TEST_F(SuperviseTest, OnlyCrashSignalsAreReportedAsBugs) {
     EXPECT_EQ(advice(number), "") << signal_name(number);
 }
 
-TEST_F(SuperviseTest, ExitWithoutFinishedIsADeath) {
+TEST_F(SuperviseTest, ExitWithoutAFinishedEventIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
             "E0704: the worker exited with code 0 before it had finished");
   EXPECT_EQ(only_error(play({"exit:1"})),
@@ -165,7 +165,7 @@ TEST_F(SuperviseTest, InterpreterThatEndsBeforeItsGreetingIsExplained) {
   EXPECT_EQ(only_error(play({"flood:200000", "err:", "err:last", "exit:1"})), cannot + "last");
 }
 
-TEST_F(SuperviseTest, InterpreterAfterItsGreetingDiesLikeAnyWorker) {
+TEST_F(SuperviseTest, InterpreterThatDiesAfterItsGreetingIsReportedLikeAnyWorker) {
   is_hosted_ = true;
   EXPECT_EQ(only_error(play({"hello", "read", "err:chatter", "exit:1"})),
             "E0704: the worker exited with code 1 before it had finished");
@@ -173,12 +173,12 @@ TEST_F(SuperviseTest, InterpreterAfterItsGreetingDiesLikeAnyWorker) {
       << "memory may have run out while it loaded";
 }
 
-TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotAnEvent) {
+TEST_F(SuperviseTest, PartialLineBeforeDeathIsNotAnEvent) {
   EXPECT_EQ(only_error(play({"hello", "read", "half:{\"event\":\"fin", "die:9"})),
             "E0704: the worker was killed by signal 9 (SIGKILL)");
 }
 
-TEST_F(SuperviseTest, DeathAfterFinishedChangesNothing) {
+TEST_F(SuperviseTest, DeathAfterTheFinishedEventIsIgnored) {
   EXPECT_TRUE(play({"hello", "read", "finished:0", "die:11"}).errors.empty());
 }
 
@@ -254,7 +254,7 @@ TEST_F(SuperviseTest, SecondSigtermIsNotForwarded) {
   EXPECT_THAT(said_, ElementsAre("signal 15", "signal 1"));
 }
 
-TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
+TEST_F(SuperviseTest, WorkFinishedDespiteASignalCountsAsDone) {
   on_event_ = [&](const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event)) raise(SIGINT);
   };

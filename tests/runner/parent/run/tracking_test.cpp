@@ -71,7 +71,7 @@ TEST_F(TrackingTest, ProgramThatDoesNotEndInTimeIsStopped) {
   EXPECT_THAT(warnings_[0], HasSubstr("it did not accept everything in time"));
 }
 
-TEST_F(TrackingTest, ProgramThatHasFailedAtTheEndIsNotAwaited) {
+TEST_F(TrackingTest, ProgramThatReportsAFailureAtTheEndIsNotAwaited) {
   EXPECT_FALSE(
       track("read request; read end; echo '{\"failed\": \"gone\"}' >&3; sleep 20; "
             "echo '{\"done\": {\"sent\": 3}}' >&3\n"));

@@ -1,5 +1,4 @@
-// Validates files with schemas/editor as they are written, like editors do, using a third-party
-// validator.
+// Validates files against schemas/editor as editors do: as written, using a third-party validator.
 
 #include "runner/parent/schema/published_schema.h"
 
@@ -36,7 +35,7 @@ std::string text_of(const fs::path& path) {
   return std::move(text).str();
 }
 
-/// The errors of `yaml` according to `form`; empty if it is valid.
+/// The errors in `yaml` according to the schema in the file `form`; empty if it is valid.
 std::string complaints(const fs::path& form, const std::string& yaml) {
   static std::map<fs::path, std::unique_ptr<valijson::Schema>> forms;
   auto& schema = forms[form];

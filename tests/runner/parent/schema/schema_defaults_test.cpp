@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// `json` completed by one schema, as JSON, or the errors.
+/// `json` with the defaults of one schema filled in, as JSON, or the errors.
 std::string completed(std::string_view schema, const std::string& json) {
   const SchemaFile file{"a.schema.json", schema};
   const auto loaded = SchemaSet::load({&file, 1});
@@ -172,7 +172,7 @@ TEST(SchemaDeclared, StagesAndFreeKeysAreNotDeclared) {
   EXPECT_EQ(declared(R"([])", {"train", "epochs"}), "-");
 }
 
-/// The answers of the schemas about the key at `path` of kRecipe.
+/// What the schemas report about the key at `path` of kRecipe.
 struct Told {
   std::vector<std::string> keys, kinds;
   bool may_add;

@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-/// Changes, cuts or doubles a few bytes.
+/// Changes, removes or duplicates a few bytes.
 std::string mutated(std::string text, std::mt19937& random) {
   constexpr std::string_view kBytes = "{}[]\":,#/x01-.e\xff\\";
   for (unsigned i = 1 + random() % 4; i > 0 && !text.empty(); --i) {

@@ -323,7 +323,7 @@ TEST(SchemaPattern, LongExpressionsAreRejected) {
   EXPECT_FALSE(Pattern::compile(std::string(1001, 'a')));
 }
 
-TEST(SchemaPattern, InvalidBytesCountAsOneCharacter) {
+TEST(SchemaPattern, EachInvalidByteCountsAsOneCharacter) {
   EXPECT_EQ(character_count("a\xff\xc3z"), 4u);
   EXPECT_EQ(character_count("\xf0\x9f\x98\x80"), 1u);
   EXPECT_EQ(character_count("\xe2\x82"), 2u);

@@ -92,7 +92,7 @@ TEST_F(RunCatalogTest, RequestAfterAPauseWaitsOnlyForRunsInProgress) {
   EXPECT_THAT(states(), ElementsAre("ended finished", "killed interrupted", "new finished"));
 }
 
-TEST_F(RunCatalogTest, RunIsNotShownAsRunningDuringALongReading) {
+TEST_F(RunCatalogTest, FinishedRunIsNotShownAsRunningDuringASlowRead) {
   write("a", "running");
   const auto lock = RunLock::take(folder_ / "a");
   ASSERT_TRUE(lock);

@@ -30,7 +30,7 @@ TEST_F(HeatMapTest, WeakCellStaysVisibleAndStrongOneHasInverseText) {
   EXPECT_THAT(drawing_.svg(), HasSubstr("small inverse\""));
 }
 
-TEST_F(HeatMapTest, LongNamesLoseTheirMiddle) {
+TEST_F(HeatMapTest, MiddleOfALongNameIsOmitted) {
   map_.name(1, "a name that has very many letters in it");
   EXPECT_THAT(drawing_.svg(), HasSubstr(">a name that …tters in it</text>"));
 }

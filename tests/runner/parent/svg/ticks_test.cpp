@@ -18,7 +18,7 @@ TEST(Ticks, AreMultiplesOfOneTwoOrFive) {
               ElementsAre("1.0e-4", "1.5e-4", "2.0e-4", "2.5e-4", "3.0e-4", "3.5e-4"));
 }
 
-TEST(Ticks, ForSmallNumbersShareAPowerOfTen) {
+TEST(Ticks, OfSmallNumbersShareAPowerOfTen) {
   EXPECT_THAT(nice_ticks(0, 4e-5, 6).labels, ElementsAre("0", "1e-5", "2e-5", "3e-5", "4e-5"));
   EXPECT_THAT(nice_ticks(-2e-8, 1e-8, 4).labels, ElementsAre("-2e-8", "-1e-8", "0", "1e-8"));
   EXPECT_THAT(nice_ticks(0, 0.004, 6).labels,

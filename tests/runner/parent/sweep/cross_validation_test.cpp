@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 class CrossValidationTest : public testing::Test {
  protected:
-  /// Adds a finished trial whose predictions are `rows`, lines of name,label,predicted.
+  /// Adds a finished trial with the predictions `rows`, which are lines of name,label,predicted.
   void add(int fold, const std::string& rows, double top1, const std::string& rate = "0.1") {
     const std::string trial = std::to_string(trials_.size());
     folder_.write("recipes/" + trial + ".yaml", recipe(fold, rate));
@@ -160,12 +160,12 @@ TEST_F(CrossValidationTest, FoldIsNotTheBestTrial) {
   EXPECT_THAT(results_text(results), HasSubstr("cross-validation over 3 folds"));
 }
 
-class WithoutEvaluation : public CrossValidationTest {
+class CrossValidationWithoutEvaluation : public CrossValidationTest {
  protected:
   std::string graph() const override { return R"({"nodes": []})"; }
 };
 
-TEST_F(WithoutEvaluation, ValidationMetricsAreSummarized) {
+TEST_F(CrossValidationWithoutEvaluation, ValidationMetricsAreSummarized) {
   add_three();
   const auto all = found();
   ASSERT_EQ(all.size(), 1u);

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A cluster in which nothing happens by itself: each wait runs the next of a list of actions.
+/// A cluster in which nothing happens on its own: each wait runs the next action in a list.
 class FollowTasks : public testing::Test, protected TaskQueue {
  protected:
   void SetUp() override {

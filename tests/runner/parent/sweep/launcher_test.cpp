@@ -60,7 +60,7 @@ TEST(Launcher, EditedFileIsChecked) {
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": 1}})"),
               HasSubstr("there is no launcher of that kind"));
   for (const char* text : {"", "{", "[]", "{\"prefix\": 1, \"launcher\": {}}"})
-    EXPECT_THAT(refusal_of(text), HasSubstr("it has no 'launcher' and 'prefix'")) << text;
+    EXPECT_THAT(refusal_of(text), HasSubstr("it lacks 'launcher' or 'prefix'")) << text;
 }
 
 }  // namespace

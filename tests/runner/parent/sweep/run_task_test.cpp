@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A task whose trial is run by a script; `does` is a line of its shell.
+/// A task with a shell script as its trial; `does` is one line of the script.
 class RunTask : public testing::Test {
  protected:
   void SetUp() override {

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Sweeps whose trials are run by a script: the file does/N contains the line of shell for trial N.
+/// Sweeps with a shell script as their trials: the file does/N contains the line for trial N.
 class RunTrials : public testing::Test {
  protected:
   void SetUp() override {
@@ -147,7 +147,7 @@ TEST_F(RunTrials, RemovedRunIsRunAgain) {
   EXPECT_EQ(calls(), "0\n1\n1\n");
 }
 
-/// Shell that measures accuracies and then finishes, or waits to be stopped if `then` says so.
+/// A shell command that records accuracies, then runs `then`, which may wait to be stopped.
 std::string measures(const std::string& accuracies, const std::string& then = "finish") {
   return "mkdir -p $dir; for accuracy in " + accuracies +
          "; do echo "
@@ -178,7 +178,7 @@ TEST_F(RunTrials, WorseTrialsAtARungStopEarly) {
   EXPECT_EQ(calls(), before) << "stopped trials are done";
 }
 
-/// Shell that measures one value of a metric and finishes.
+/// A shell command that records one value of a metric and finishes.
 std::string measures_one(const std::string& metric) {
   return R"(mkdir -p $dir; echo '{"node":"t","name":")" + metric +
          R"(","value":0.5,"step":1,"time":0}' >$dir/metrics.jsonl; finish)";

@@ -32,7 +32,7 @@ std::vector<std::string> tricky_texts() {
   return texts;
 }
 
-/// The argument that sbatch reads at the front of `line`: its get_argument(), in Slurm's
+/// The first argument that sbatch reads from `line`, following get_argument() in Slurm's
 /// src/sbatch/opt.c.
 std::string read_by_sbatch(std::string_view line) {
   std::string argument;
@@ -54,7 +54,7 @@ std::string read_by_sbatch(std::string_view line) {
   return quote ? "unmatched" : argument;
 }
 
-/// The string to which Kubernetes expands a word of a `command` if its variables are not set.
+/// The string to which Kubernetes expands a word of `command` if no variables are set.
 std::string expanded_by_kubernetes(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

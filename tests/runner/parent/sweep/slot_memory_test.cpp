@@ -14,7 +14,7 @@ using testing::IsEmpty;
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 NamedBytes whole_machine() { return {"the machine's memory", 16 * kGiB}; }
 
-/// Trials whose recipes contain their plans: `need`, in GiB, and `device`.
+/// Trials with recipes that contain their plans: `need`, in GiB, and `device`.
 class SlotMemoryTest : public testing::Test {
  protected:
   Result<TrialPeak> plan(const Value& recipe) {

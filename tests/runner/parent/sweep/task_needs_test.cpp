@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 const nlohmann::ordered_json kAuto = {{"cores", "auto"}, {"gpus", "auto"}, {"memory", "auto"}};
 
-/// Sweeps of some trials, whose plans are the output of a line of shell.
+/// Sweeps of some trials; a shell command prints their plans.
 class TaskNeedsTest : public testing::Test {
  protected:
   TaskNeeds needs(
@@ -81,7 +81,7 @@ TEST_F(TaskNeedsTest, AtMostEightTrialsArePlanned) {
   EXPECT_THAT(planned, HasSubstr("/99.yaml\n"));
 }
 
-TEST_F(TaskNeedsTest, UnplannableTrialsAreLeftToTheCluster) {
+TEST_F(TaskNeedsTest, TrialsThatCannotBePlannedAreLeftToTheCluster) {
   EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
   EXPECT_EQ(err_.str(),
             "trial 0 cannot be planned here, so tasks get the cluster's default memory\n");

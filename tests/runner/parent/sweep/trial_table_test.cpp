@@ -176,7 +176,7 @@ TEST_F(LiveTrialsTest, OnlyShownRunsAreRead) {
   EXPECT_EQ(read(std::nullopt).size(), 40u);
 }
 
-TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
+TEST_F(LiveTrialsTest, AreNoTallerThanTheTerminal) {
   std::vector<Trial> trials;
   for (std::uint64_t number = 0; number < 40; ++number)
     trials.push_back({.number = number, .hash = "a"});

@@ -248,7 +248,7 @@ TEST_F(LeaseTest, HolderSendsHeartbeatsAndNoticesALostLease) {
   std::string text = before;
   text.replace(text.find("boot "), 6, "boot x");
   folder_.write("written", text);
-  fs::rename(folder_ / "written", folder_ / "lease.2");  // the holder never reads half of it
+  fs::rename(folder_ / "written", folder_ / "lease.2");  // the holder never reads a partial file
   EXPECT_THAT(lost.get_future().get(), StartsWith("process "));
   mine.lease.reset();
   EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "the lease of another process is not released";

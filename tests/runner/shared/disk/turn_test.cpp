@@ -13,7 +13,7 @@ namespace {
 bool never() { return false; }
 void silent() {}
 
-TEST(Turn, SecondWaitsUntilTheFirstIsDone) {
+TEST(Turn, SecondTurnWaitsUntilTheFirstEnds) {
   const TemporaryFolder folder;
   const auto file = folder / "a/b.turn";
   auto first = Turn::take(file, never, silent);

@@ -30,7 +30,7 @@ TEST(ErrorTable, NumbersAreUniqueAndAscending) {
   EXPECT_EQ(name(ErrorCode::kYamlSyntax), "E0101");
 }
 
-/// Every word of the sources that looks like a constant, except in the tables of the codes.
+/// Every word in the sources that looks like a constant, except those in the tables of error codes.
 std::set<std::string> constants_in_the_sources() {
   std::set<std::string> words;
   for (const char* folder : {"runner", "stages"}) {
@@ -54,7 +54,7 @@ std::set<std::string> constants_in_the_sources() {
   return words;
 }
 
-// The enumeration is the only place that knows the constants' names.
+// Only the enumeration contains the constants' names.
 TEST(ErrorTable, EveryCodeIsStillReportedSomewhere) {
   std::ifstream header(std::filesystem::path(RETORT_SOURCE_DIR) /
                        "runner/shared/error/error_code.h");

@@ -49,7 +49,7 @@ TEST(Http, RedirectIsFollowedAndItsPageIsNotTheBody) {
   EXPECT_EQ(answer.body, "bytes");
 }
 
-TEST(Http, TokenStaysWithItsHost) {
+TEST(Http, TokenIsNotSentToAnotherHost) {
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
   const HttpServer server([&](const SeenRequest& request) {
     return leading_to(request.target == "/a" ? "/b" : other.url("/c"));
@@ -62,7 +62,7 @@ TEST(Http, TokenStaysWithItsHost) {
   EXPECT_EQ(other.seen()[0].header("authorization"), "");
 }
 
-TEST(Http, StaysOnItsHostOnRequest) {
+TEST(Http, RedirectToAnotherHostIsNotFollowedOnRequest) {
   const HttpServer server([](const SeenRequest&) { return leading_to("http://data.invalid/a"); });
   const Got answer = got({.url = server.url("/a"), .wants_body = false, .leaves_host = false});
   EXPECT_EQ(answer.reply.status, 302);

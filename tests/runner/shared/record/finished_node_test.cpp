@@ -79,7 +79,7 @@ TEST_F(FinishedNodeTest, ReadsOlderRecordsWithoutDigests) {
 }
 
 TEST_F(FinishedNodeTest, ReportsADamagedCheckpointThatAPointerNames) {
-  fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer refers to it
+  fs::remove_all(folder_ / "checkpoints/step-00000001");  // no pointer names it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
   EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +

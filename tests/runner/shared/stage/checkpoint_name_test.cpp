@@ -19,7 +19,7 @@ TEST(CheckpointName, IsReadBack) {
   }
 }
 
-TEST(CheckpointName, OtherStringsAreNotCheckpointNames) {
+TEST(CheckpointName, InvalidStringsAreNotCheckpointNames) {
   for (const char* text :
        {"", "step-", "step-1", "step-0000001", "step-000000001", "step-00000001-",
         "step-00000001-0", "step-00000001-01", "step-00000001-1-1", "step-0000000-1",

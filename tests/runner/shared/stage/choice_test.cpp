@@ -46,7 +46,7 @@ TEST(Choice, WrongTypeOrMissingKeyIsReportedOnce) {
   }
 }
 
-TEST(Choice, UnknownWordHasNoFunctionToReadTheOtherOptions) {
+TEST(Choice, UnknownWordGivesNoFunction) {
   using ReadSize = std::int64_t (*)(ConfigReader&);
   const ReadSize read_size = [](ConfigReader& reader) {
     std::int64_t size = 0;
@@ -62,7 +62,7 @@ TEST(Choice, UnknownWordHasNoFunctionToReadTheOtherOptions) {
   EXPECT_FALSE(choice<ReadSize>(reader, "other", {{"sized", read_size}}));
 }
 
-TEST(ReadOrAuto, AutoMeansNoValueAndOtherWordsAreErrors) {
+TEST(ReadOrAuto, AutoMeansNoValueAndUnknownWordsAreErrors) {
   const Value config =
       from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
   ConfigReader reader(config, "");

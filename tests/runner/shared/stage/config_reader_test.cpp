@@ -57,7 +57,7 @@ TEST(ConfigReader, ReadsEveryType) {
   EXPECT_NE(value.find("k"), nullptr);
 }
 
-TEST(ConfigReader, WrongTypesAndMissingKeysAreAllReportedAndLeaveFieldsAlone) {
+TEST(ConfigReader, WrongTypesAndMissingKeysAreAllReportedAndLeaveFieldsUnchanged) {
   const Value config = parse(R"({"epochs": "three", "rates": [1, "x"], "limit": true})");
   ConfigReader reader(config, "/train");
   std::int64_t epochs = 5, steps = 6;

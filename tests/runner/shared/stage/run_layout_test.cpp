@@ -17,7 +17,7 @@ TEST(RunLayout, NodeHasAFolderBelowNodes) {
   EXPECT_EQ(node.checkpoints(), "a/nodes/train.0-1/checkpoints");
 }
 
-TEST(NodeLayout, OnlyFilesWrittenByTheExecutorAreAccounts) {
+TEST(NodeLayout, FilesWrittenByTheExecutorAreRecognized) {
   const NodeLayout node("node");
   EXPECT_TRUE(NodeLayout::is_account(node.finished().lexically_relative("node").string()));
   EXPECT_TRUE(NodeLayout::is_account(node.reused().lexically_relative("node").string()));

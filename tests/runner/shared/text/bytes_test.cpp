@@ -25,7 +25,7 @@ TEST(Bytes, SizesAreRead) {
   EXPECT_EQ(bytes_from("999999999GiB"), std::int64_t{999999999} << 30);
 }
 
-TEST(Bytes, OtherStringsAreNotSizes) {
+TEST(Bytes, InvalidStringsAreNotSizes) {
   for (const char* text : {"", "8", "GiB", "8 GiB", "8G", "8gb", "8KB", "8gib", "-1GiB", "+1GiB",
                            "1e3GiB", "0x1GiB", "nanGiB", "infGiB", "1.5.2GiB", "99999999999GiB"})
     EXPECT_EQ(bytes_from(text), std::nullopt) << text;

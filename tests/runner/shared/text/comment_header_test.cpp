@@ -16,7 +16,7 @@ TEST(CommentHeader, EndsAtTheFirstLineThatIsNotAComment) {
   EXPECT_THAT(comment_header("#\r\n# one\r\n"), ElementsAre("one"));
 }
 
-TEST(CommentHeader, LinesForProgramsAreLeftOut) {
+TEST(CommentHeader, LinesForToolsAreLeftOut) {
   EXPECT_THAT(
       comment_header("# yaml-language-server: $schema=x\n# @package _global_\n#\n# One.\n#\n"),
       ElementsAre("One."));

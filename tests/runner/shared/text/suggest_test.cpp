@@ -27,7 +27,7 @@ TEST(Suggest, LongWordsMayDifferMore) {
   EXPECT_EQ(nearest_of("learning_rt", {"batch_size", "learning_rate"}), "learning_rate");
 }
 
-TEST(Suggest, WordsMayBeAbbreviatedByTheirInitials) {
+TEST(Suggest, WordsMayBeAbbreviatedToInitials) {
   EXPECT_EQ(nearest_of("lr", {"betas", "learning_rate", "kind"}), "learning_rate");
   EXPECT_EQ(nearest_of("wd", {"weight_decay"}), "weight_decay");
   EXPECT_EQ(nearest_of("lrf", {"learning_rate", "learning_rate_factors"}), "learning_rate_factors");

@@ -8,7 +8,7 @@
 namespace runner {
 namespace {
 
-/// The text that identified recipes before sorted_json() existed: records contain its digests.
+/// How recipes were serialized before sorted_json() existed: records contain digests of this text.
 std::string by_library(const Value& value) { return nlohmann::json(to_json(value)).dump(); }
 
 TEST(SortedJson, EqualsTheLibrarysOutputWithSortedKeys) {

@@ -114,11 +114,11 @@ TEST(PretrainedConfig, UnsupportedModelsAreRejected) {
   EXPECT_EQ(refusal_of(R"({"model_type": "vit", "qkv_bias": false})"),
             "its attention has no bias ('qkv_bias')");
   EXPECT_EQ(refusal_of(R"({"architecture": "resnet50"})"),
-            "its 'architecture' is 'resnet50', but of timm's models only "
-            "vit_{tiny,small,base,large}_patch… are supported");
+            "its 'architecture' is 'resnet50', but the only supported timm models are "
+            "vit_{tiny,small,base,large}_patch…");
 }
 
-TEST(PretrainedConfig, OtherFamiliesAreIgnored) {
+TEST(PretrainedConfig, UnsupportedFamiliesAreIgnored) {
   EXPECT_EQ(read(R"({"model_type": "bert", "hidden_size": 768})").hidden_size, std::nullopt);
   EXPECT_EQ(read("[1]").hidden_size, std::nullopt);
 }
