@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <tuple>
+#include <utility>
 
 namespace stages {
 namespace {
@@ -32,6 +34,13 @@ AllocatorRules rules_of(const AllocatorSettings& settings) {
   return rules;
 }
 
+/// Returns where `block` stands in the pool, or would stand.
+AllocatorReplay::Pool::iterator AllocatorReplay::place_in(Pool& pool, const Block& block) {
+  return std::ranges::lower_bound(
+      pool, std::tuple(block.size, block.address), {},
+      [](const Block* one) { return std::tuple(one->size, one->address); });
+}
+
 std::int64_t AllocatorReplay::rounded(std::int64_t bytes) const {
   if (bytes < kUnit) return kUnit;
   const std::int64_t divisions = rules_.roundup_power2_divisions;
@@ -54,22 +63,21 @@ bool AllocatorReplay::allocate(std::size_t name, std::int64_t bytes) {
   if (!block) return false;
   if (is_split(*block, size)) split(*block, size);
   block->is_used = true;
-  used_.emplace(name, block);
+  if (name >= used_.size()) used_.resize(name + 1);
+  used_[name] = block;
   allocated_ += block->size;
   peak_allocated_ = std::max(peak_allocated_, allocated_);
   return true;
 }
 
 void AllocatorReplay::free(std::size_t name) {
-  const auto found = used_.find(name);
-  if (found == used_.end()) return;
-  Block* block = found->second;
-  used_.erase(found);
+  if (name >= used_.size() || !used_[name]) return;
+  Block* block = std::exchange(used_[name], nullptr);
   allocated_ -= block->size;
   block->is_used = false;
   block = joined(block, block->before);
   block = joined(block, block->after);
-  pool(block->is_small).insert(block);
+  insert(pool(block->is_small), block);
 }
 
 void AllocatorReplay::empty_cache() {
@@ -79,16 +87,14 @@ void AllocatorReplay::empty_cache() {
     return;
   }
   for (Pool* unused : {&small_, &large_}) {
-    for (auto entry = unused->begin(); entry != unused->end();) {
-      Block* const block = *entry;
-      if (block->before || block->after) {
-        ++entry;
-        continue;
+    std::erase_if(*unused, [&](Block* block) {
+      const bool is_segment = !block->before && !block->after;
+      if (is_segment) {
+        reserved_ -= block->size;
+        spare_.push_back(block);
       }
-      reserved_ -= block->size;
-      entry = unused->erase(entry);
-      blocks_.erase(block->self);
-    }
+      return is_segment;
+    });
   }
 }
 
@@ -96,7 +102,7 @@ void AllocatorReplay::empty_cache() {
 AllocatorReplay::Block* AllocatorReplay::best_fit(bool is_small, std::int64_t size) {
   Pool& unused = pool(is_small);
   const Block wanted{.size = size};
-  auto found = unused.lower_bound(const_cast<Block*>(&wanted));
+  auto found = place_in(unused, wanted);
   // The end of an expandable segment could grow, so any other fit is better.
   if (found != unused.end() && *found == end_of(is_small) && std::next(found) != unused.end())
     ++found;
@@ -130,7 +136,7 @@ AllocatorReplay::Block* AllocatorReplay::grown_segment(bool is_small, std::int64
   const std::int64_t more = rounded_up(size - there, is_small ? kSmallSegment : kLargeSegment);
   if (!reserve(more)) return nullptr;
   if (there > 0) {
-    pool(is_small).erase(end);
+    erase(pool(is_small), end);
     end->size += more;
     return end;
   }
@@ -168,27 +174,29 @@ void AllocatorReplay::split(Block& block, std::int64_t size) {
   block.after = rest;
   block.size = size;
   if (end_of(block.is_small) == &block) end_of(block.is_small) = rest;
-  pool(block.is_small).insert(rest);
+  insert(pool(block.is_small), rest);
 }
 
 /// Merges `block`, which is in no pool, with `neighbor` if that is unused. Returns the result.
 AllocatorReplay::Block* AllocatorReplay::joined(Block* block, Block* neighbor) {
   if (!neighbor || neighbor->is_used) return block;
-  pool(neighbor->is_small).erase(neighbor);
+  erase(pool(neighbor->is_small), neighbor);
   Block* const first = neighbor == block->before ? neighbor : block;
   Block* const second = first == block ? neighbor : block;
   first->size += second->size;
   first->after = second->after;
   if (second->after) second->after->before = first;
   if (end_of(first->is_small) == second) end_of(first->is_small) = first;
-  blocks_.erase(second->self);
+  spare_.push_back(second);
   return first;
 }
 
 AllocatorReplay::Block* AllocatorReplay::make(const Block& block) {
-  blocks_.push_back(block);
-  blocks_.back().self = std::prev(blocks_.end());
-  return &blocks_.back();
+  if (spare_.empty()) return &blocks_.emplace_back(block);
+  Block* const made = spare_.back();
+  spare_.pop_back();
+  *made = block;
+  return made;
 }
 
 void AllocatorReplay::give_back_end(bool is_small) {
@@ -197,16 +205,16 @@ void AllocatorReplay::give_back_end(bool is_small) {
   const std::int64_t unit = is_small ? kSmallSegment : kLargeSegment;
   const std::int64_t bytes = end->size / unit * unit;
   if (bytes == 0) return;
-  pool(is_small).erase(end);
+  erase(pool(is_small), end);
   reserved_ -= bytes;
   end->size -= bytes;
   if (end->size > 0) {
-    pool(is_small).insert(end);
+    insert(pool(is_small), end);
     return;
   }
   end_of(is_small) = end->before;
   if (end->before) end->before->after = nullptr;
-  blocks_.erase(end->self);
+  spare_.push_back(end);
 }
 
 }  // namespace stages

@@ -2,10 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <list>
-#include <set>
-#include <unordered_map>
+#include <vector>
 
 #include "stages/machine/allocator_settings.h"
 
@@ -44,7 +43,8 @@ class AllocatorReplay {
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// Allocates a block under a name that no live block uses. Returns false if the device has no
+  /// Allocates a block under a name that no live block uses: an index, such as a storage's, since
+  /// the replay keeps an entry for each name up to the largest. Returns false if the device has no
   /// memory left; in that case, only retries() changes. Allocating zero bytes creates no block.
   bool allocate(std::size_t name, std::int64_t bytes);
   /// Frees the block called `name`; does nothing if there is none.
@@ -67,14 +67,13 @@ class AllocatorReplay {
     std::int64_t address = 0, size = 0;
     bool is_used = false, is_small = false;
     Block *before = nullptr, *after = nullptr;
-    std::list<Block>::iterator self = {};
   };
-  struct BySize {
-    bool operator()(const Block* a, const Block* b) const {
-      return a->size != b->size ? a->size < b->size : a->address < b->address;
-    }
-  };
-  using Pool = std::set<Block*, BySize>;
+  /// Unused blocks by size, then by address.
+  using Pool = std::vector<Block*>;
+
+  static Pool::iterator place_in(Pool& pool, const Block& block);
+  static void insert(Pool& pool, Block* block) { pool.insert(place_in(pool, *block), block); }
+  static void erase(Pool& pool, Block* block) { pool.erase(place_in(pool, *block)); }
 
   std::int64_t rounded(std::int64_t bytes) const;
   Pool& pool(bool is_small) { return is_small ? small_ : large_; }
@@ -91,10 +90,11 @@ class AllocatorReplay {
   void give_back_end(bool is_small);
 
   const AllocatorRules rules_;
-  std::list<Block> blocks_;
+  std::deque<Block> blocks_;
+  std::vector<Block*> spare_;                          // elements of blocks_ that are no block now
   Pool small_, large_;                                 // the unused blocks
   Block *small_end_ = nullptr, *large_end_ = nullptr;  // the last blocks of the expandable segments
-  std::unordered_map<std::size_t, Block*> used_;
+  std::vector<Block*> used_;                           // by name; null: no such block
   std::int64_t next_address_ = 0;
   std::int64_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
   std::int64_t segments_ = 0, retries_ = 0;

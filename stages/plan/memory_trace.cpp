@@ -9,6 +9,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/plan/recorder.h"
+#include "stages/plan/repetition.h"
 
 namespace stages {
 namespace {
@@ -99,8 +100,10 @@ std::string_view name(Owner owner) {
   return "";
 }
 
-MemoryTrace::MemoryTrace(Backend backend, Repeated repeated)
-    : recorder_(std::make_shared<Recorder>(std::move(backend), repeated)) {
+MemoryTrace::MemoryTrace(Backend backend, Repeated repeated, std::shared_ptr<RecordedParts> parts)
+    : recorder_(std::make_shared<Recorder>(
+          std::move(backend), repeated,
+          parts ? std::move(parts) : std::make_shared<RecordedParts>())) {
   if (living) throw std::logic_error("another memory trace is still live");
   static auto* const allocator = new TracingAllocator;  // never destroyed, as torch requires
   recorder_->open();
@@ -109,7 +112,10 @@ MemoryTrace::MemoryTrace(Backend backend, Repeated repeated)
   c10::SetAllocator(at::kMeta, allocator);
 }
 
-MemoryTrace::~MemoryTrace() {
+MemoryTrace::~MemoryTrace() { end(); }
+
+void MemoryTrace::end() {
+  if (living != recorder_.get()) return;
   c10::SetAllocator(at::kMeta, ordinary);
   living = nullptr;
   recorder_->close();
@@ -129,6 +135,12 @@ std::vector<TracedStorage> MemoryTrace::storages() const {
 std::vector<TraceEvent> MemoryTrace::events() const {
   const std::lock_guard lock(recorder_->mutex);
   return recorder_->events;
+}
+
+RecordedWork MemoryTrace::finish() {
+  end();
+  const std::lock_guard lock(recorder_->mutex);
+  return {std::move(recorder_->storages), std::move(recorder_->events)};
 }
 
 double MemoryTrace::flops() const { return recorder_->flops_so_far(); }

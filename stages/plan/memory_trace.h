@@ -13,6 +13,8 @@
 
 namespace stages {
 
+class RecordedParts;
+
 /// The properties of a CPU that determine the tensors of a step. The memory for kernels has bounds
 /// that apply to all CPUs (convolution_bound.h, meta_kernels.h).
 struct Processor {
@@ -115,8 +117,10 @@ enum class Repeated {
 /// during the trace; recorded tensors may outlive it. Empty storages are ignored.
 class MemoryTrace {
  public:
-  /// Throws std::logic_error if another trace is live.
-  explicit MemoryTrace(Backend backend, Repeated repeated = Repeated::kNoted);
+  /// Uses the parts in `parts` (repetition.h) and adds its own; null: starts without any. Throws
+  /// std::logic_error if another trace is live.
+  explicit MemoryTrace(Backend backend, Repeated repeated = Repeated::kNoted,
+                       std::shared_ptr<RecordedParts> parts = nullptr);
   ~MemoryTrace();
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
@@ -131,9 +135,15 @@ class MemoryTrace {
   double flops() const;           ///< number of operations completed so far
   std::int64_t launches() const;  ///< number of operations started so far, not counting nested ones
 
+  /// Ends the trace, as the destructor does, and returns what it recorded; afterwards, storages()
+  /// and events() are empty.
+  RecordedWork finish();
+
   class Recorder;
 
  private:
+  void end();
+
   const std::shared_ptr<Recorder> recorder_;
 };
 

@@ -264,7 +264,7 @@ void MemoryTrace::Recorder::death(void* context) {
 }
 
 std::optional<std::size_t> MemoryTrace::Recorder::index_of(const at::Tensor& tensor) const {
-  if (!tensor.defined() || !tensor.is_meta() || !tensor.has_storage()) return {};
+  if (!is_open_ || !tensor.defined() || !tensor.is_meta() || !tensor.has_storage()) return {};
   const c10::DataPtr& data = tensor.storage().data_ptr();
   if (data.get_deleter() != &death || !data.get_context()) return {};
   const auto* block = static_cast<const Block*>(data.get_context());
@@ -364,8 +364,7 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   const auto from = [](const auto& all, std::size_t first) {
     return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
   };
-  Stretch stretch{.first_storage = begin.storages,
-                  .storages = from(storages, begin.storages),
+  Stretch stretch{.storages = from(storages, begin.storages),
                   .events = from(events, begin.events),
                   .survivors = {},
                   .flops = flops_so_far() - begin.flops,
@@ -384,18 +383,18 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// A storage that is freed within the section keeps its index, unless new storages are requested:
-/// since it has already been freed, the index never refers to two live storages.
-std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
+/// A storage that is freed within the section keeps its index, if it has one: since it has already
+/// been freed, the index never refers to two live storages.
+std::vector<c10::Storage> MemoryTrace::Recorder::note_again(
+    const Stretch& stretch, std::optional<std::size_t> first_storage) {
   const std::lock_guard lock(mutex);
   sum_.reset();
   std::vector<std::size_t> index_of(stretch.storages.size());
-  const bool are_new = stretch.first_storage == kNewStorages;
   for (std::size_t i = 0; i < index_of.size(); ++i)
-    index_of[i] = are_new ? add(stretch.storages[i]) : stretch.first_storage + i;
+    index_of[i] = first_storage ? *first_storage + i : add(stretch.storages[i]);
   std::vector<c10::Storage> alive;
   for (const std::size_t survivor : stretch.survivors) {
-    if (!are_new) index_of[survivor] = add(stretch.storages[survivor]);
+    if (first_storage) index_of[survivor] = add(stretch.storages[survivor]);
     alive.emplace_back(c10::Storage::use_byte_size_t(),
                        static_cast<std::size_t>(stretch.storages[survivor].bytes),
                        block(index_of[survivor]));

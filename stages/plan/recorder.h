@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -21,8 +19,6 @@ struct RecordFunction;
 }
 
 namespace stages {
-
-struct RecordedPart;
 
 /// Returns what the current thread is computing: the path of the running module, or the loss term;
 /// "" if neither.
@@ -104,7 +100,8 @@ class [[nodiscard]] ScopedSavedTensors {
 class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTrace::Recorder>,
                                     public ScopedOperations::Observer {
  public:
-  Recorder(Backend backend, Repeated repeated) : backend(std::move(backend)), repeated(repeated) {}
+  Recorder(Backend backend, Repeated repeated, std::shared_ptr<RecordedParts> parts)
+      : backend(std::move(backend)), repeated(repeated), parts(std::move(parts)) {}
 
   /// Starts recording on this thread.
   void open();
@@ -127,9 +124,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   };
   Place place() const;
   /// A section of the trace, independent of its position: storage indices and flops start at zero.
-  static constexpr std::size_t kNewStorages = ~std::size_t{0};
   struct Stretch {
-    std::size_t first_storage;  ///< kNewStorages: note_again() adds new storages for all
     std::vector<TracedStorage> storages;
     std::vector<TraceEvent> events;
     std::vector<std::size_t> survivors;  ///< storages that are live at the end
@@ -140,24 +135,23 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   };
   /// Returns the section since `begin`; nullopt if an older storage has died since.
   std::optional<Stretch> since(const Place& begin) const;
-  /// Appends a copy of a section, and returns the copy's storages for its survivors, in the
-  /// same order.
-  std::vector<c10::Storage> note_again(const Stretch& stretch);
+  /// Appends a copy of a section, and returns the copy's storages for its survivors, in the same
+  /// order. The storages of the section itself start at `first_storage`; nullopt: they belong to
+  /// another trace, or to another batch.
+  std::vector<c10::Storage> note_again(const Stretch& stretch,
+                                       std::optional<std::size_t> first_storage);
   /// Returns the index of a tensor's storage; nullopt if it is not part of this trace.
   std::optional<std::size_t> find(const at::Tensor& tensor) const;
 
   const Backend backend;
   const Repeated repeated;
-  mutable std::mutex mutex;  // storages may be freed on any thread
+  const std::shared_ptr<RecordedParts> parts;  // not null
+  mutable std::mutex mutex;                    // storages may be freed on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
   double flops = 0;           // in addition to operations->flops()
   std::int64_t launches = 0;  // in addition to operations->launches()
   std::optional<ScopedOperations> operations;
-  /// Parts of batches (repetition.h), keyed by the name of their loop, the number of units in the
-  /// batch, and the number before the part.
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
-      parts;
 
  private:
   /// Represents a storage's memory, and is destroyed with it.

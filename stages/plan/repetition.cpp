@@ -67,22 +67,30 @@ bool RecordedPart::is_like(const RecordedPart& other) const {
          gradients == other.gradients && had_gradient == other.had_gradient;
 }
 
+void RecordedParts::keep_whole_batches() {
+  std::erase_if(parts_, [](const auto& entry) {
+    const auto& [key, part] = entry;
+    return !part || part->size < std::get<1>(key);
+  });
+}
+
 NamedTensors Repetition::next(std::int64_t size, const std::function<NamedTensors()>& work) {
   Recorder* const recorder = living_recorder();
   if (!recorder || recorder->repeated == Repeated::kComputed) return work();
   if (loop_ && begin_ == 0) parameters_ = loop_->network.parameters();
   const std::int64_t first = std::exchange(begin_, begin_ + size);
-  if (is_known_ && last_->size == size) return again(*recorder, *last_);
+  if (is_known_ && last_->size == size) return again(*recorder, *last_, last_storage_);
   Before now = before(*recorder);
   std::shared_ptr<const RecordedPart>* earlier = nullptr;
   if (loop_) {
-    earlier = &recorder->parts[{loop_->name, loop_->batch.units(), first}];
-    if (*earlier && is_same(now, **earlier, size)) return anew(*recorder, **earlier);
+    earlier = &recorder->parts->at(loop_->name, loop_->batch.units(), first);
+    if (*earlier && is_same(now, **earlier, size)) return anew(*recorder, *earlier);
   }
   NamedTensors given = work();
-  std::optional<RecordedPart> done = part(*recorder, std::move(now), size, given);
-  if (earlier && done && done->is_repeatable) *earlier = std::make_shared<RecordedPart>(*done);
-  advance(std::move(done));
+  const std::size_t first_storage = now.place.storages;
+  std::shared_ptr<const RecordedPart> done = part(*recorder, std::move(now), size, given);
+  if (earlier && done && done->is_repeatable) *earlier = done;
+  advance(std::move(done), first_storage);
   return given;
 }
 
@@ -104,26 +112,26 @@ bool Repetition::is_same(const Before& now, const RecordedPart& known, std::int6
          });
 }
 
-NamedTensors Repetition::anew(Recorder& recorder, RecordedPart part) {
+NamedTensors Repetition::anew(Recorder& recorder, std::shared_ptr<const RecordedPart> part) {
   for (const auto& [name, index] : storages_of(recorder, loop_->batch)) {
-    const auto described = std::ranges::find(part.described, name, &RecordedPart::Described::name);
-    if (described != part.described.end()) recorder.storages[index] = described->after;
+    const auto described = std::ranges::find(part->described, name, &RecordedPart::Described::name);
+    if (described != part->described.end()) recorder.storages[index] = described->after;
   }
   const std::size_t first_storage = recorder.storages.size();
-  part.stretch.first_storage = Recorder::kNewStorages;
-  NamedTensors given = again(recorder, part);
-  part.stretch.first_storage = first_storage;
-  advance(std::move(part));
+  NamedTensors given = again(recorder, *part, /*first_storage=*/{});
+  advance(std::move(part), first_storage);
   return given;
 }
 
-void Repetition::advance(std::optional<RecordedPart> now) {
+void Repetition::advance(std::shared_ptr<const RecordedPart> now, std::size_t first_storage) {
+  last_storage_ = first_storage;
   is_known_ = now && last_ && now->is_like(*last_);
   last_ = std::move(now);
 }
 
-std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before before,
-                                             std::int64_t size, const NamedTensors& given) const {
+std::shared_ptr<const RecordedPart> Repetition::part(const Recorder& recorder, Before before,
+                                                     std::int64_t size,
+                                                     const NamedTensors& given) const {
   auto stretch = recorder.since(before.place);
   if (!stretch) return {};
   RecordedPart result{.size = size,
@@ -149,7 +157,7 @@ std::optional<RecordedPart> Repetition::part(const Recorder& recorder, Before be
   }
   if (!std::ranges::all_of(is_left, std::identity())) return {};
   if (loop_) note_described(recorder, before, result);
-  return result;
+  return std::make_shared<const RecordedPart>(std::move(result));
 }
 
 /// Autograd may save one of the batch's tensors, which then counts as an activation. A part that
@@ -172,8 +180,9 @@ void Repetition::note_described(const Recorder& recorder, const Before& before,
   }
 }
 
-NamedTensors Repetition::again(Recorder& recorder, const RecordedPart& part) {
-  const std::vector<c10::Storage> survivors = recorder.note_again(part.stretch);
+NamedTensors Repetition::again(Recorder& recorder, const RecordedPart& part,
+                               std::optional<std::size_t> first_storage) {
+  const std::vector<c10::Storage> survivors = recorder.note_again(part.stretch, first_storage);
   for (const auto& [parameter, left] : part.gradients)
     parameters_[parameter].mutable_grad() = remade(left, survivors);
   NamedTensors result;

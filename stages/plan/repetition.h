@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,24 @@ struct RecordedPart {
   bool is_like(const RecordedPart& other) const;
 };
 
+/// The parts that traces have recorded and may repeat in other batches. Traces may share them if
+/// their steps compute the same gradients in the same way, whatever their optimizers do.
+class RecordedParts {
+ public:
+  /// Returns the place for a part of a batch of `units`, after the first `before` of them, in the
+  /// loop called `loop`; null if none has been recorded.
+  std::shared_ptr<const RecordedPart>& at(const std::string& loop, std::int64_t units,
+                                          std::int64_t before) {
+    return parts_[{loop, units, before}];
+  }
+  /// Forgets all parts except those that are a whole batch.
+  void keep_whole_batches();
+
+ private:
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::shared_ptr<const RecordedPart>>
+      parts_;
+};
+
 /// Work repeated for each part of a batch:
 ///
 ///   Repetition parts;
@@ -57,9 +78,10 @@ struct RecordedPart {
 /// appends a copy, so it equals the trace of a step that computes all parts. The first part differs
 /// from the second, since it allocates the gradients. Without a trace, every part is computed.
 ///
-/// With a Loop, a part is also not computed if the trace has recorded the same part of an earlier
-/// batch of the same size. That part must have left only its results and gradients, and changed
-/// nothing else. Allocations by an optimizer between two steps do not affect the steps.
+/// With a Loop, a part is also not computed if the trace, or one that shares its RecordedParts, has
+/// recorded the same part of an earlier batch of the same size. That part must have left only its
+/// results and gradients, and changed nothing else. Allocations by an optimizer between two steps
+/// do not affect the steps.
 class Repetition {
  public:
   /// The loop of a step over the parts of its batch.
@@ -86,26 +108,28 @@ class Repetition {
     std::vector<Owner> owners;                                 // of all storages
   };
   Before before(const Recorder& recorder) const;
-  /// Returns what was recorded since `before`; nullopt if the part leaves any storage other than
+  /// Returns what was recorded since `before`; null if the part leaves any storage other than
   /// results and gradients, or frees an older one.
-  std::optional<RecordedPart> part(const Recorder& recorder, Before before, std::int64_t size,
-                                   const NamedTensors& given) const;
+  std::shared_ptr<const RecordedPart> part(const Recorder& recorder, Before before,
+                                           std::int64_t size, const NamedTensors& given) const;
   /// Records which storages the part describes differently, and whether the part can be repeated in
   /// another batch.
   void note_described(const Recorder& recorder, const Before& before, RecordedPart& part) const;
   /// True if a part that is about to begin is the same as `known`.
   bool is_same(const Before& now, const RecordedPart& known, std::int64_t size) const;
   /// Appends a copy of `part`, which belongs to an earlier batch.
-  NamedTensors anew(Recorder& recorder, RecordedPart part);
-  NamedTensors again(Recorder& recorder, const RecordedPart& part);
-  /// Makes `now` the last part.
-  void advance(std::optional<RecordedPart> now);
+  NamedTensors anew(Recorder& recorder, std::shared_ptr<const RecordedPart> part);
+  NamedTensors again(Recorder& recorder, const RecordedPart& part,
+                     std::optional<std::size_t> first_storage);
+  /// Makes `now` the last part; its storages start at `first_storage`.
+  void advance(std::shared_ptr<const RecordedPart> now, std::size_t first_storage);
 
   std::optional<Loop> loop_;
   std::vector<at::Tensor> parameters_;
-  std::int64_t begin_ = 0;  // units before the next part
-  std::optional<RecordedPart> last_;
-  bool is_known_ = false;  // the last part was like the part before it
+  std::int64_t begin_ = 0;                    // units before the next part
+  std::shared_ptr<const RecordedPart> last_;  // null: none, or it cannot be repeated
+  std::size_t last_storage_ = 0;              // the first storage of the last part
+  bool is_known_ = false;                     // the last part was like the part before it
 };
 
 }  // namespace stages

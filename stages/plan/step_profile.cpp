@@ -22,8 +22,8 @@ namespace {
 /// Computes a profile in one pass over the events of a step.
 class ProfileWalk {
  public:
-  ProfileWalk(const MemoryTrace& trace, const std::vector<std::string>& blocks)
-      : storages_(trace.storages()), paths_(blocks) {
+  ProfileWalk(const std::vector<TracedStorage>& storages, const std::vector<std::string>& blocks)
+      : storages_(storages), paths_(blocks) {
     for (const TracedStorage& storage : storages_) {
       module_of_.push_back(block_of(storage.module));
       saver_of_.push_back(storage.owner == Owner::kSavedActivation ? block_of(storage.name)
@@ -127,7 +127,7 @@ class ProfileWalk {
     }
   }
 
-  const std::vector<TracedStorage> storages_;
+  const std::vector<TracedStorage>& storages_;
   const std::vector<std::string>& paths_;
   std::unordered_map<std::string, std::optional<std::size_t>> known_;
   std::vector<std::optional<std::size_t>> module_of_, saver_of_;  // per storage
@@ -143,9 +143,9 @@ class ProfileWalk {
 
 }  // namespace
 
-StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
+StepProfile profile(const RecordedWork& work, std::size_t first_event,
                     const std::vector<std::string>& blocks) {
-  return ProfileWalk(trace, blocks).run(trace.events(), first_event);
+  return ProfileWalk(work.storages, blocks).run(work.events, first_event);
 }
 
 namespace {

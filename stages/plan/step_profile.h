@@ -47,11 +47,11 @@ struct StepProfile {
       0;  ///< peak of live bytes in other phases: the optimizer, a validation, a checkpoint
 };
 
-/// Returns the profile of `trace`, starting at event `first_event`. `blocks` are paths of modules,
+/// Returns the profile of `work`, starting at event `first_event`. `blocks` are paths of modules,
 /// none of them inside another. A block that never runs is left out. In a backward pass, where no
 /// module runs, an event belongs to the block that saved the activation most recently allocated or
 /// freed.
-StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
+StepProfile profile(const RecordedWork& work, std::size_t first_event,
                     const std::vector<std::string>& blocks);
 
 /// Returns, per block, whether to recompute it in the backward pass: the fastest choice that needs

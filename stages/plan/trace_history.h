@@ -10,13 +10,14 @@
 
 namespace stages {
 
-/// The live storages and the number of live bytes after each event.
+/// The live storages and the number of live bytes after each event. Borrows the recorded work.
 class TraceHistory {
  public:
   /// Uses the events of `work` starting at `first`, with or without the memory that kernels may
   /// allocate for themselves.
   TraceHistory(const RecordedWork& work, std::size_t first, bool has_scratch)
       : storages_(work.storages) {
+    events_.reserve(work.events.size());
     const std::vector<TraceEvent>& events = work.events;
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (i == first) first_ = events_.size();
@@ -33,6 +34,8 @@ class TraceHistory {
     if (most != live_.end() && *most > before_)
       peak_ = static_cast<std::size_t>(most - live_.begin());
   }
+
+  TraceHistory(const RecordedWork&& work, std::size_t first, bool has_scratch) = delete;
 
   /// Returns the live bytes at the peak, which may be before the first event.
   std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
@@ -64,7 +67,7 @@ class TraceHistory {
   double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
 
  private:
-  const std::vector<TracedStorage> storages_;
+  const std::vector<TracedStorage>& storages_;
   std::vector<TraceEvent> events_;
   std::size_t first_ = 0;
   std::int64_t before_ = 0;

@@ -18,6 +18,7 @@ std::vector<BlockPart> Optimizer::movable_memory(const Slot& slot) const {
 }
 
 void Optimizer::make_pieces(const std::vector<std::size_t>& slots) {
+  if (slots.size() == 1) return make_piece(slots);
   std::int64_t most = 0, bytes = 0;
   for (const Slot& slot : slots_) most = std::max(most, bytes_of(movable_memory(slot)));
   std::vector<std::size_t> piece;

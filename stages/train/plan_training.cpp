@@ -13,6 +13,7 @@
 #include "stages/plan/meta_kernels.h"
 #include "stages/plan/real_steps.h"
 #include "stages/plan/recorder.h"
+#include "stages/plan/repetition.h"
 #include "stages/plan/step_profile.h"
 #include "stages/plan/summarize.h"
 #include "stages/tensor/module_names.h"
@@ -56,12 +57,14 @@ std::vector<std::int64_t> traced_batches(const TrainingToPlan& training,
 class TracedTraining {
  public:
   TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
-                 Repeated micro_batches, runner::PlanContext& context)
+                 Repeated micro_batches, const std::shared_ptr<RecordedParts>& parts,
+                 runner::PlanContext& context)
       : training_(training),
         policy_(policy),
         backend_(backend),
         context_(context),
-        trace_(backend, micro_batches),
+        parts_(parts),
+        trace_(backend, micro_batches, parts),
         workspaces_(library_workspaces(trace_)),
         own_step_(training.step_under ? training.step_under(policy) : nullptr),
         step_(own_step_ ? *own_step_ : training.step),
@@ -98,11 +101,14 @@ class TracedTraining {
       renew_statistics(execution, step);
     if (training_.validation) validate_on_meta(execution);
     end(execution);
-    runner::MemoryPlan result = summarize(trace_, last_step, backend_, policy_.allocator);
+    const RecordedWork work = trace_.finish();
+    if (parts_) parts_->keep_whole_batches();
+    runner::MemoryPlan result =
+        summarize(work, trace_.flops(), last_step, backend_, policy_.allocator);
     result.step = to_json(execution.plan());
     result.flops = flops;
     result.operations = operations;
-    result.traffic = traffic(last_step, end_of_step);
+    result.traffic = traffic(work, last_step, end_of_step);
     result.moved = 2 * static_cast<double>(execution.optimizer().offloaded_bytes());
     if (const StepGraph* const graph = execution.graph()) {
       result.terms.push_back({.name = "cuda_graph",
@@ -111,7 +117,7 @@ class TracedTraining {
     }
     std::vector<std::string> blocks = blocks_of(*network_);
     for (std::string& path : blocks) path = in_network(path);
-    return {std::move(result), profile(trace_, last_step, blocks)};
+    return {std::move(result), profile(work, last_step, blocks)};
   }
 
  private:
@@ -119,12 +125,12 @@ class TracedTraining {
   static std::size_t events_so_far() { return living_recorder()->place().events; }
 
   /// Returns the bytes written between two events: the size of everything allocated there.
-  double traffic(std::size_t first_event, std::size_t end_event) const {
-    const auto storages = trace_.storages();
-    const auto events = trace_.events();
+  static double traffic(const RecordedWork& work, std::size_t first_event, std::size_t end_event) {
     double bytes = 0;
-    for (std::size_t i = first_event; i < end_event; ++i)
-      bytes += events[i].is_birth ? static_cast<double>(storages[events[i].storage].bytes) : 0;
+    for (std::size_t i = first_event; i < end_event; ++i) {
+      const TraceEvent& event = work.events[i];
+      bytes += event.is_birth ? static_cast<double>(work.storages[event.storage].bytes) : 0;
+    }
     return bytes;
   }
 
@@ -133,7 +139,8 @@ class TracedTraining {
   }
 
   void own_network() {
-    for (const auto& item : network_->named_parameters()) {
+    parameters_ = network_->named_parameters();
+    for (const auto& item : parameters_) {
       if (has_memory(item.value()))
         trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
     }
@@ -173,7 +180,7 @@ class TracedTraining {
       trace_.own(generators, Owner::kBuffer, "the random number generator's state");
     }
     StepExecution::Computed computed = execution.compute(batch, {context_.node().seed, step});
-    for (const auto& item : network_->named_parameters()) {
+    for (const auto& item : parameters_) {
       if (item.value().grad().defined())
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
@@ -228,8 +235,8 @@ class TracedTraining {
     if (execution.plan().shards_optimizer()) next = make_batch(training_.data, units_of(training_));
     for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
       for (const auto& [name, tensor] : saved) {
-        if (has_memory(tensor)) tensor.detach().contiguous();
-        else torch::empty_like(tensor);
+        if (!has_memory(tensor)) torch::empty_like(tensor);
+        else if (!tensor.is_contiguous()) tensor.detach().contiguous();
       }
     }
     for (const at::Tensor& parameter : execution.optimizer().parameters_elsewhere())
@@ -271,14 +278,16 @@ class TracedTraining {
   const MemoryPolicy& policy_;
   const Backend backend_;
   runner::PlanContext& context_;
+  const std::shared_ptr<RecordedParts> parts_;  // may be null
   MemoryTrace trace_;
   const std::vector<at::Tensor> workspaces_;
   const std::unique_ptr<TrainingStep> own_step_;  // null: the step is the same under every policy
   const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
-  std::optional<StepSnapshot> before_;        // the latest step
-  std::optional<GradientHistograms> unread_;  // histograms of the latest step
+  torch::OrderedDict<std::string, at::Tensor> parameters_;  // of the network
+  std::optional<StepSnapshot> before_;                      // the latest step
+  std::optional<GradientHistograms> unread_;                // histograms of the latest step
 };
 
 /// Adds the memory for the scores of a whole validation pass: the rows of all batches and their
@@ -290,14 +299,38 @@ void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& trai
                   "outputs and labels of all validation samples"});
 }
 
-/// Returns the trace of training under `policy`; reuses the trace of another training run if both
-/// are traced in the same way.
+/// What the dry runs of one search share. They differ only in their policies.
+class SearchTraces {
+ public:
+  /// Returns the parts of batches that dry runs under `policy` may repeat: those of any policy with
+  /// the same forward and backward passes. Null if the optimizer works in the backward pass.
+  std::shared_ptr<RecordedParts> parts_under(MemoryPolicy policy) {
+    if (policy.optimizer_in_backward) return nullptr;
+    policy.offloads_optimizer = false;
+    policy.allocator = {};
+    for (const auto& [known, parts] : parts_) {
+      if (is_computed_alike(known, policy)) return parts;
+    }
+    return parts_.emplace_back(std::move(policy), std::make_shared<RecordedParts>()).second;
+  }
+
+  SharedTraces traces;  // used if they cannot be shared with other training runs
+
+ private:
+  std::vector<std::pair<MemoryPolicy, std::shared_ptr<RecordedParts>>> parts_;
+};
+
+/// Returns the trace of training under `policy`; reuses an earlier trace of this or of another
+/// training run if both are traced in the same way.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
-                    const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
+                    const Backend& backend, Repeated micro_batches, SearchTraces& search,
+                    runner::PlanContext& context) {
   const auto trace = [&] {
     if (!training.measured || training.measured->why().empty()) {
       try {
-        return TracedTraining(training, policy, backend, micro_batches, context).run();
+        return TracedTraining(training, policy, backend, micro_batches, search.parts_under(policy),
+                              context)
+            .run();
       } catch (const std::exception& error) {
         const auto* refused = dynamic_cast<const runner::StageError*>(&error);
         const bool is_conflict = refused && refused->code == runner::ErrorCode::kOptionConflict;
@@ -308,9 +341,9 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
     return training.measured->plan(training, policy, backend, context);
   };
   const std::optional<std::string> structure = training.step.structure();
-  if (!training.shared_model || !structure || training.step_under) return trace();
+  const bool is_shared = training.shared_model && structure && !training.step_under;
   TracedAs as{.model = training.shared_model,
-              .step = *structure,
+              .step = structure.value_or(""),
               .options = training.options,
               .policy = policy,
               .backend = backend,
@@ -326,7 +359,7 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
     as.validated = std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)),
                             training.validation->size);
   }
-  return context.shelf().of<SharedTraces>().of(as, trace);
+  return (is_shared ? context.shelf().of<SharedTraces>() : search.traces).of(as, trace);
 }
 
 }  // namespace
@@ -346,8 +379,11 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
       .has_host = backend.device != at::kCPU,
       .has_ranks = context.node().ranks.size > 1,
       .trace =
-          [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
-            TracedPolicy result = traced(training, policy, backend, micro_batches, context);
+          [&training, &context, backend, micro_batches,
+           search = std::make_shared<SearchTraces>()](MemoryPolicy policy) {
+            if (context.node().ranks.size == 1) policy.sharding = Sharding::kNone;
+            TracedPolicy result =
+                traced(training, policy, backend, micro_batches, *search, context);
             add_read_ahead(result.plan, backend.device, training.data, training.loader,
                            units_of(training));
             add_kept_in_validation(result.plan, training);

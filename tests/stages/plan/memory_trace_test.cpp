@@ -1,5 +1,6 @@
 #include "stages/plan/memory_trace.h"
 
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -49,6 +50,21 @@ TEST_F(MemoryTraceTest, RecordsAllocationsAndFrees) {
   const at::Tensor second = torch::empty({3}, kMetaFloat.dtype(at::kLong));
   first.reset();
   EXPECT_THAT(bytes(trace), ElementsAre(128, 24, -128));
+}
+
+TEST_F(MemoryTraceTest, FinishReturnsTheRecordAndEndsTheTrace) {
+  auto trace = std::make_unique<MemoryTrace>(Backend{});
+  at::Tensor kept = torch::empty({10}, kMetaFloat);
+  const RecordedWork work = trace->finish();
+  ASSERT_EQ(work.storages.size(), 1U);
+  EXPECT_EQ(work.storages[0].bytes, 40);
+  const MemoryTrace next({});
+  trace->own(kept, Owner::kParameter, "kept");
+  kept.reset();
+  trace.reset();
+  torch::empty({3}, kMetaFloat);
+  EXPECT_EQ(work.events.size(), 1U);
+  EXPECT_THAT(bytes(next), ElementsAre(12, -12));
 }
 
 TEST_F(MemoryTraceTest, ViewsAreNotStorages) {

@@ -1,8 +1,10 @@
 #include "stages/plan/repetition.h"
 
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include "stages/plan/meta_kernels.h"
@@ -75,6 +77,42 @@ TEST(Repetition, ReturnsTensorsOfTheSameShape) {
     EXPECT_EQ(given.at("rows").storage_offset(), 1);
     EXPECT_EQ(given.at("rows").scalar_type(), at::kFloat);
   }
+}
+
+/// Traces a batch of four units in parts of `size` units. Returns how many parts are computed.
+int computed_parts(std::int64_t size, const std::shared_ptr<RecordedParts>& known) {
+  register_meta_kernels();
+  MemoryTrace trace({}, Repeated::kNoted, known);
+  const torch::nn::Module network;
+  const Batch batch({{"rows", torch::ones({4, 3}, kMetaFloat)}}, 4);
+  Repetition parts({.name = "a loop", .batch = batch, .network = network});
+  int computed = 0;
+  for (std::int64_t begin = 0; begin < 4; begin += size) {
+    parts.next(size, [&]() -> NamedTensors {
+      ++computed;
+      return {{"sum", batch.part(begin, begin + size)["rows"].sum()}};
+    });
+  }
+  EXPECT_EQ(trace.launches(), 1 + 4 / size * 2) << "ones, and slice and sum for each part";
+  return computed;
+}
+
+TEST(Repetition, TracesThatShareTheirPartsComputeThemOnce) {
+  const auto known = std::make_shared<RecordedParts>();
+  EXPECT_EQ(computed_parts(4, known), 1);
+  EXPECT_EQ(computed_parts(4, known), 0);
+  EXPECT_EQ(computed_parts(4, nullptr), 1);
+  EXPECT_EQ(computed_parts(2, known), 2);
+  EXPECT_EQ(computed_parts(2, known), 0);
+}
+
+TEST(Repetition, OnlyWholeBatchesAreKept) {
+  const auto whole = std::make_shared<RecordedParts>(), cut = std::make_shared<RecordedParts>();
+  computed_parts(4, whole);
+  computed_parts(2, cut);
+  for (const auto& known : {whole, cut}) known->keep_whole_batches();
+  EXPECT_EQ(computed_parts(4, whole), 0);
+  EXPECT_EQ(computed_parts(2, cut), 2);
 }
 
 TEST(Repetition, WorkWithLeftoverTensorsIsComputed) {

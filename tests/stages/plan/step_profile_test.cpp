@@ -30,7 +30,7 @@ Profiled profiled(TowerTraining training) {
   tower.step();
   const std::size_t second = trace.events().size();
   tower.step();
-  return {profile(trace, second, kBlocks), peak_of(trace, second)};
+  return {profile({trace.storages(), trace.events()}, second, kBlocks), peak_of(trace, second)};
 }
 
 std::int64_t most(const StepProfile& profile) {
@@ -96,8 +96,12 @@ TEST(StepProfile, ModuleMatchesABlockByWholeNames) {
   TowerRun tower({.layers = 1}, at::kMeta);
   const ScopedModuleNames names(*tower.network, "model");
   tower.step();
-  EXPECT_EQ(profile(trace, 0, {"model.vision_model.encoder.layers.0"}).blocks.size(), 1U);
-  EXPECT_EQ(profile(trace, 0, {"model.vision_model.encoder.layer"}).blocks.size(), 0U);
+  EXPECT_EQ(profile({trace.storages(), trace.events()}, 0, {"model.vision_model.encoder.layers.0"})
+                .blocks.size(),
+            1U);
+  EXPECT_EQ(profile({trace.storages(), trace.events()}, 0, {"model.vision_model.encoder.layer"})
+                .blocks.size(),
+            0U);
 }
 
 TEST(StepProfile, KernelScratchIsIncluded) {
@@ -108,7 +112,8 @@ TEST(StepProfile, KernelScratchIsIncluded) {
                      scratch = torch::empty({5000}, memory.options());
     mark_scratch(scratch);
   }
-  EXPECT_THAT(profile(trace, 0, {}).between, testing::ElementsAre(6000));
+  EXPECT_THAT(profile({trace.storages(), trace.events()}, 0, {}).between,
+              testing::ElementsAre(6000));
 }
 
 TEST(StepProfile, OtherPhasesAreIncluded) {
@@ -117,7 +122,7 @@ TEST(StepProfile, OtherPhasesAreIncluded) {
     const ScopedPhase phase(StepPhase::kOptimizer);
     torch::empty({bytes}, at::TensorOptions(at::kMeta).dtype(at::kByte));
   }
-  EXPECT_EQ(profile(trace, 0, {}).elsewhere, 7000);
+  EXPECT_EQ(profile({trace.storages(), trace.events()}, 0, {}).elsewhere, 7000);
 }
 
 TEST(StepProfile, RecomputedBlockHoldsOnlyItsInput) {

@@ -2,6 +2,7 @@
 // them.
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -182,6 +183,44 @@ TEST_F(RepeatedParts, PlanIsTheSameUnderEveryOptimizer) {
     options.optimizer = optimizer;
     expect_the_same();
   }
+}
+
+/// A search over policies that differ only in how the optimizer works computes each batch once.
+TEST_F(RepeatedParts, PlansOfPoliciesWithTheSameGradientsAreTheSame) {
+  options.optimizer =
+      AdamOptions{.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+  context.facts.device = "cuda:0";
+  context.asked.device_model = "NVIDIA L4";
+  const DatasetDescription description = data.describe();
+  const Classifying step(*model);
+  const TrainingToPlan training{.step = step,
+                                .model = *model,
+                                .data = description,
+                                .network_data = description,
+                                .loader = data.loader(),
+                                .options = options,
+                                .policy = policy};
+  std::vector<MemoryPolicy> policies(6, policy);
+  policies[0].optimizer_in_backward = true;
+  policies[2].offloads_optimizer = true;
+  policies[3].allocator.expandable_segments = true;
+  policies[4].sharding = Sharding::kParameters;  // without effect: there is one rank
+  policies[5].optimizer_in_backward = policies[5].offloads_optimizer = true;
+  const auto planned = [&](Repeated micro_batches) {
+    step.losses = 0;
+    const PolicySearch search = policy_search(training, /*budget=*/0, context, micro_batches);
+    std::vector<std::string> plans;
+    for (const MemoryPolicy& one : policies)
+      plans.push_back(to_json(search.trace(one).plan).dump(1));
+    return plans;
+  };
+  const std::vector<std::string> noted = planned(Repeated::kNoted);
+  EXPECT_EQ(step.losses, 2 * 3 + 2) << "batches of 16, 8 and 16 samples, or one of each size";
+  EXPECT_EQ(noted, planned(Repeated::kComputed));
+  EXPECT_EQ(step.losses, 5 * 3) << "policies 1 and 4 are the same";
+  EXPECT_EQ(noted[4], noted[1]);
+  EXPECT_NE(noted[3], noted[1]);
+  EXPECT_NE(noted[2], noted[1]);
 }
 
 TEST_F(RepeatedParts, PlanOfAdaptersIsTheSame) {
