@@ -135,7 +135,7 @@ class MemoryTrace {
   double flops() const;           ///< number of operations completed so far
   std::int64_t launches() const;  ///< number of operations started so far, not counting nested ones
 
-  /// Ends the trace, as the destructor does, and returns what it recorded; afterwards, storages()
+  /// Ends the trace, as the destructor does, and returns what it recorded; afterward, storages()
   /// and events() are empty.
   RecordedWork finish();
 
