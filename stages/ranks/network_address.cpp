@@ -17,10 +17,10 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+using FoundAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 /// Returns the addresses of a host; null if there are none.
-Addresses addresses_of(const std::string& host) {
+FoundAddresses addresses_of(const std::string& host) {
   addrinfo request{};
   request.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -37,7 +37,7 @@ bool is_loopback(const std::string& address) {
 bool is_known_host(const std::string& host) { return addresses_of(host) != nullptr; }
 
 std::string interface_toward(const std::string& host) {
-  const Addresses found = addresses_of(host);
+  const FoundAddresses found = addresses_of(host);
   for (const addrinfo* one = found.get(); one; one = one->ai_next) {
     const runner::Descriptor socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
