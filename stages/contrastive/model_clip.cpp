@@ -110,7 +110,7 @@ void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t&
                 "hidden_size " + std::to_string(block.hidden_size) +
                     " is not a multiple of num_attention_heads " +
                     std::to_string(block.num_attention_heads),
-                "change hidden_size or num_attention_heads: every head gets an equal part of the "
+                "change hidden_size or num_attention_heads; every head gets an equal part of the "
                 "width");
   }
 }

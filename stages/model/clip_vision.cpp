@@ -168,7 +168,7 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
                      not_a_multiple("the data's image size", size, "patch_size", patch_size))
         .at("/patch_size")
         .in_stage(pointer)
-        .with_help("change image_size or patch_size: an image is cut into whole patches");
+        .with_help("change image_size or patch_size; an image is cut into whole patches");
   }
   return size;
 }
