@@ -115,15 +115,23 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x,
 
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
-  Tensor dweight_copy;
+  const auto turned = [&] { return kernel_memory(shape.weight_elements(), x); };
+  Tensor dweight_copy, dweight;
   {
     const Tensor x_copy = kernel_bytes(blocked_input(shape), x),
                  dy_copy = kernel_bytes(blocked_result(shape), x);
     dweight_copy = kernel_bytes(blocked_weight_gradient(shape), x);
     const Tensor own = kernel_bytes(weight_gradient_scratch(shape), x);
+    if (shape.has_two_layouts()) {
+      // oneDNN may take the images for channels_last ones. Then the copy is reordered twice, the
+      // first time while the kernel's memory is still in use.
+      dweight = at::empty_like(weight, format);
+      turned();
+      return dweight;
+    }
   }
-  Tensor dweight = at::empty_like(weight, format);
-  const Tensor turned = shape.channels_last ? kernel_memory(shape.weight_elements(), x) : Tensor();
+  dweight = at::empty_like(weight, format);
+  if (shape.channels_last) turned();
   return dweight;
 }
 

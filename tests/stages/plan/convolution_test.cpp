@@ -57,6 +57,7 @@ struct Layer {
   std::int64_t batch, in, out, side, kernel, stride, groups;
   bool channels_last = false;
   at::ScalarType type = at::kFloat;
+  bool is_padded = true;
 };
 
 void PrintTo(const Layer& layer, std::ostream* stream) { *stream << layer.name; }
@@ -75,7 +76,8 @@ Work step_of(const Layer& layer) {
     const at::Tensor weight =
         make({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel}).requires_grad_(true);
     const at::Tensor y =
-        torch::conv2d(x, weight, {}, layer.stride, layer.kernel / 2, 1, layer.groups);
+        torch::conv2d(x, weight, {}, layer.stride, layer.is_padded ? layer.kernel / 2 : 0, 1,
+                      layer.groups);
     y.backward(torch::empty_like(y));
   };
 }
@@ -109,7 +111,10 @@ std::vector<Layer> layers() {
                        {"first_strided", 8, 3, 64, 64, 7, 2, 1},
                        {"patches", 8, 3, 64, 64, 16, 16, 1},
                        {"patches_last", 8, 3, 64, 64, 16, 16, 1, true},
-                       {"small", 1, 16, 16, 8, 3, 1, 1}};
+                       {"small", 1, 16, 16, 8, 3, 1, 1},
+                       {"whole_wide_image", 2, 512, 256, 7, 7, 1, 1, false, at::kFloat, false},
+                       {"whole_image", 4, 64, 256, 7, 7, 1, 1, false, at::kFloat, false},
+                       {"whole_image_last", 4, 64, 256, 7, 7, 1, 1, true, at::kFloat, false}};
   std::vector<Layer> result;
   for (Layer layer : all) {
     result.push_back(layer);
