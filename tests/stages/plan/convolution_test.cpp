@@ -75,9 +75,8 @@ Work step_of(const Layer& layer) {
     const at::Tensor x = make({layer.batch, layer.in, layer.side, layer.side}).requires_grad_(true);
     const at::Tensor weight =
         make({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel}).requires_grad_(true);
-    const at::Tensor y =
-        torch::conv2d(x, weight, {}, layer.stride, layer.is_padded ? layer.kernel / 2 : 0, 1,
-                      layer.groups);
+    const at::Tensor y = torch::conv2d(x, weight, {}, layer.stride,
+                                       layer.is_padded ? layer.kernel / 2 : 0, 1, layer.groups);
     y.backward(torch::empty_like(y));
   };
 }
