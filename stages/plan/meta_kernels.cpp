@@ -54,6 +54,7 @@ void register_meta_kernels() {
     meta::register_products(meta);
     meta::register_norms(meta);
     meta::register_attention(meta, above_autograd);
+    meta::register_recurrence(meta, above_autograd);
     meta::register_losses(meta);
     meta::register_reductions(meta);
     meta::register_pointwise(meta);

@@ -28,6 +28,7 @@ void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
 void register_attention(torch::Library& meta, torch::Library& above_autograd);
+void register_recurrence(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
 void register_reductions(torch::Library& meta);
 void register_pointwise(torch::Library& meta);

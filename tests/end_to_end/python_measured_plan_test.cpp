@@ -234,6 +234,18 @@ TEST_F(MeasuredPlan, NetworkThatSupportsADryRunIsNotMeasured) {
   EXPECT_FALSE(planned("--strict")[0].contains("measured"));
 }
 
+TEST_F(MeasuredPlan, LstmIsMeasuredSinceItsKernelsDifferFromADryRuns) {
+  std::string code =
+      net_that("        x = self.rows(x.mean(3).transpose(1, 2))[0].transpose(1, 2)[..., None]\n");
+  const std::string first = "        self.calls = 0\n";
+  code.insert(code.find(first), "        self.rows = nn.LSTM(width, width, batch_first=True)\n");
+  trust(code);
+  const json plans = planned();
+  ASSERT_FALSE(plans.empty());
+  EXPECT_THAT(plans[0].value("measured", ""), HasSubstr("the kernels of an LSTM need"));
+  expect_no_more_than_planned("");
+}
+
 constexpr const char* kInParts =
     "train.batch_size=16 memory.micro_batch=5 +model.arguments.width=40";
 
