@@ -17,6 +17,7 @@
 #include "stages/train/sharded_gradients.h"
 #include "stages/train/step_execution.h"
 #include "tests/support/distance.h"
+#include "tests/support/ignored_sigpipe.h"
 
 /// The results of a rank after one step.
 struct ComputedByRank {

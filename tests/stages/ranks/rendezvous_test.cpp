@@ -19,6 +19,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "stages/ranks/silent_machine.h"
 #include "tests/support/free_port.h"
+#include "tests/support/ignored_sigpipe.h"
 
 namespace stages {
 namespace {

@@ -188,10 +188,10 @@ TEST_F(PythonTraining, LossShapeMustMatchItsCoupling) {
   python_.loss = [](const Tensors& encoded, const Tensors& batch) {
     return entropies(encoded, batch).mean();
   };
-  EXPECT_REFUSED(run(), kStageFailed, "/entry", "loss() of my_step.py:Step", "shape [] for 8",
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "loss() of my_step.py:Step", "shape () for 8",
                  "per_sample", "reduction='none'");
   python_.loss = entropies;
-  EXPECT_REFUSED(run(R"("coupling": "whole_batch")"), kStageFailed, "/entry", "shape [8]",
+  EXPECT_REFUSED(run(R"("coupling": "whole_batch")"), kStageFailed, "/entry", "shape (8)",
                  "one number for the batch");
   EXPECT_REFUSED(run(R"("coupling": "per_group", "samples_in_group": 4)"), kStageFailed, "/entry",
                  "8 samples in groups of 4", "one number per group");
@@ -243,7 +243,7 @@ TEST_F(PythonTraining, UnrecordableScoreIsRejected) {
   python_.score = [](const Tensors& encoded, const Tensors& batch) -> Tensors {
     return {{"mean", entropies(encoded, batch).mean()}};
   };
-  EXPECT_REFUSED(run(), kStageFailed, "/entry", "shape [] as 'mean' for 8 samples");
+  EXPECT_REFUSED(run(), kStageFailed, "/entry", "shape () as 'mean' for 8 samples");
 }
 
 TEST_F(PythonTraining, DifferentScoreNamesInALaterBatchAreRejected) {

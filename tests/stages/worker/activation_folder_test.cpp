@@ -61,7 +61,7 @@ TEST_F(ActivationFolderTest, ReducedImagesAreReported) {
 TEST_F(ActivationFolderTest, ImageThatDisappearedIsReported) {
   ActivationFolder maps(folder_ / "maps", transform_);
   EXPECT_REFUSED(maps.write(folder_ / "gone.jpg", 0, "a", torch::zeros({2, 2})), kMissingImage, "",
-                 "gone.jpg", "do not change the images");
+                 "gone.jpg", "do not change images");
 }
 
 }  // namespace

@@ -149,6 +149,8 @@ void CardAllocator::free(void* data) {
     std::vector<int> others;
     for (const c10::Stream stream : block.other_streams) others.push_back(key_of(stream));
     const int stream = key_of(block.stream);
+    // The streams of a lost GPU can no longer wait for each other.
+    if (streams().is_lost({c10::kCUDA, static_cast<c10::DeviceIndex>(i)})) block.uses = {};
     if (!own.graphs_.contains(stream) && !block.uses.are_before(stream, others))
       report("memory is freed while another stream may use it, which no record_stream() named");
     card.stats.allocated_bytes[kAll].decrease(block.size);

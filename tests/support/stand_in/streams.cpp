@@ -192,10 +192,14 @@ std::int64_t Streams::launches_after_loss() const {
   return launches_after_loss_;
 }
 
-void Streams::require(c10::Device device) {
+bool Streams::is_lost(c10::Device device) const {
   const std::lock_guard guard(lock());
   const auto left = until_loss_.find(device.index());
-  if (left == until_loss_.end() || left->second > 0) return;
+  return left != until_loss_.end() && left->second == 0;
+}
+
+void Streams::require(c10::Device device) {
+  if (!is_lost(device)) return;
   throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
                               "CUDA error: unspecified launch failure");
 }

@@ -77,6 +77,7 @@ class Streams {
   void lose(c10::Device device, std::int64_t nth);
   /// Returns how many launches were attempted after the failed one.
   std::int64_t launches_after_loss() const;
+  bool is_lost(c10::Device device) const;
   /// Throws if the GPU is lost.
   void require(c10::Device device);
 
