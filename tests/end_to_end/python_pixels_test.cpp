@@ -124,6 +124,14 @@ TEST_F(HostedModelPixels, OnlyTrustedNetworksAreQueried) {
   EXPECT_THAT(raised.err, AllOf(HasSubstr("ValueError: no luck"), HasSubstr("[/model/entry]")));
 }
 
+TEST_F(HostedModelPixels, MissingFilesAreReportedBeforePythonStarts) {
+  trust("my_net.py", net("", "        open('created', 'w')\n"));
+  const Ended run = train(std::string(kAuto) + "data.root=nowhere");
+  EXPECT_NE(run.exit, 0);
+  EXPECT_THAT(run.err, HasSubstr("there is no folder 'nowhere' [/data/root]"));
+  EXPECT_FALSE(fs::exists(folder_ / "created"));
+}
+
 /// Every command imports torch, which takes seconds.
 class DeepHostedModelPixels : public HostedModelPixels {};
 

@@ -7,6 +7,7 @@
 
 #include "runner/parent/cli/graph_worker.h"
 #include "runner/parent/cli/weights_source.h"
+#include "runner/parent/compile/missing_files.h"
 #include "runner/parent/compile/network_pixels.h"
 #include "runner/parent/run/chosen_device.h"
 #include "runner/parent/run/plan_request.h"
@@ -131,6 +132,9 @@ Result<std::vector<ChosenPixels>> chosen_pixels(const Recipe& recipe, const Grap
   std::vector<ChosenPixels> chosen;
   const std::vector<PixelOption> wanted = pixels_from_network(recipe.resolved);
   if (wanted.empty()) return chosen;
+  // Python takes seconds to start, so files that are missing are reported first.
+  if (Diagnostics missing = missing_files(graph, shipped_schemas()); !missing.empty())
+    return missing;
   const auto networks = ask_networks(graph, recipe.resolved, log, console);
   if (!networks) return networks.errors();
   Diagnostics errors;
