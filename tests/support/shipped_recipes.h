@@ -88,7 +88,8 @@ sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, interme
 ViTForImageClassification(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained('vit')
 half = [0.5, 0.5, 0.5]
 with open('vit/preprocessor_config.json', 'w') as file:
-    json.dump({'size': {'height': 32, 'width': 32}, 'image_mean': half, 'image_std': half}, file)
+    json.dump({'image_processor_type': 'ViTImageProcessor', 'size': {'height': 32, 'width': 32},
+               'image_mean': half, 'image_std': half}, file)
 )";
   const Ended made = run_shell(torch_python()->string() + " make.py && rm make.py", folder);
   ASSERT_EQ(made.exit, 0) << made.err;
