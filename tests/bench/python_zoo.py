@@ -27,7 +27,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.models import _registry as registry
 
-RATE, MOMENTUM, SEED = 0.01, 0.9, 7
+RATE, MOMENTUM, SEED, STEPS = 0.01, 0.9, 7, 2
 
 NETWORK = '''
 import os
@@ -73,7 +73,7 @@ data:
 model: {{kind: model.python, entry: "../zoo_net.py:make", arguments: {{name: {name}}}}}
 train:
   kind: train.supervised
-  epochs: 2
+  epochs: {steps}
   batch_size: 4
   optimizer: {{kind: sgd, learning_rate: {rate}, momentum: {momentum}}}
   checkpoint: {{every: {{steps: 1}}}}
@@ -125,7 +125,7 @@ class Trial:
         shutil.rmtree(self.folder, ignore_errors=True)  # of a call that was interrupted
         self.folder.mkdir(parents=True)
         (self.folder / "recipe.yaml").write_text(
-            RECIPE.format(seed=SEED, device=self.device, size=side, name=name, rate=RATE, momentum=MOMENTUM)
+            RECIPE.format(seed=SEED, steps=STEPS, device=self.device, size=side, name=name, rate=RATE, momentum=MOMENTUM)
         )
 
     def call(self, *words, **variables):
@@ -179,7 +179,7 @@ def replay(device, name):
     sys.path.insert(0, "..")
     network = __import__("zoo_net").make(name, num_classes=2).to(device).train()
     rule = torch.optim.SGD(network.parameters(), lr=RATE, momentum=MOMENTUM, fused=True)  # the kernel that the worker uses
-    for file in sorted(Path("inputs").iterdir()):
+    for file in sorted(Path("inputs").iterdir())[-STEPS:]:  # a plan by real steps comes before them
         x = torch.load(file)
         labels = (x.mean((1, 2, 3)) > x.mean()).long()
         rule.zero_grad()
