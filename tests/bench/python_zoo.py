@@ -256,7 +256,7 @@ def summarize(results):
     print(f"{len(through)} of {len(results)} families train, in {sum(one['seconds'] for one in results) / 60:.0f} minutes")
     if compared:
         exact, resumed = (sum(one[key] for one in compared) for key in ("same as Python", "same when resumed"))
-        print(f"of {len(compared)} compared, {exact} are bit-identical to Python, {resumed} are bit-identical after being killed and resumed")
+        print(f"of {len(compared)} compared, {exact} are bit-identical to Python, and {resumed} after being killed and resumed")
     for what in ("counted of planned", "tensors of planned") if through else ():
         shares = [one[what] for one in through]
         print(f"{what}: median {statistics.median(shares):.4f}, minimum {min(shares):.4f}, maximum {max(shares):.4f}; "
