@@ -97,14 +97,16 @@ void StepSnapshot::save(const std::optional<at::Tensor>& failed) {
   if (!std::ranges::all_of(groups_, [](const Group& group) { return group.is_current(); }))
     regroup();
   const at::Tensor has_failed = failed ? failed->to(torch::kBool) : at::Tensor();
-  std::vector<at::Tensor> now;  // first, all that allocates
+  std::vector<at::Tensor> now, failed_there;  // first, all that allocates
   for (const Group& group : groups_) {
-    if (failed) now.push_back(at::cat(group.elements()));
+    if (!failed) continue;
+    now.push_back(at::cat(group.elements()));
+    failed_there.push_back(has_failed.to(group.copy.device()));
   }
   generators_ = generator_states(device_);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
-    if (failed) at::where_out(group.copy, has_failed, group.copy, now[i]);
+    if (failed) at::where_out(group.copy, failed_there[i], group.copy, now[i]);
     else at::cat_out(group.copy, group.elements());
   }
 }

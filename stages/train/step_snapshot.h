@@ -32,7 +32,8 @@ class StepSnapshot {
   /// Saves the state of a network on `device`.
   StepSnapshot(torch::nn::Module& network, at::Device device);
   /// Saves the state again. `failed` is a float32 scalar on the device; if it is 1, the copies of
-  /// the buffers stay as they are. Does not wait for a GPU. If this throws, no state is saved.
+  /// the buffers stay as they are. Does not wait for a GPU, unless a buffer is on the CPU. If this
+  /// throws, no state is saved.
   void save(const std::optional<at::Tensor>& failed = {});
   /// Returns the saved states of the random number generators.
   const GeneratorStates& generators() const { return generators_; }

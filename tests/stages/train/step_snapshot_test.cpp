@@ -103,6 +103,19 @@ struct Strided : torch::nn::Module {
   static at::Tensor numbers() { return torch::rand({2, 3, 4, 5}, here()); }
 };
 
+TEST(StepSnapshot, BufferOfANetworkOnAGpuMayBeOnTheCpu) {
+  torch::nn::Sequential network(torch::nn::BatchNorm1d(4));
+  network->to(at::Device(test_device()));
+  const at::Tensor own = network->register_buffer("own", torch::zeros({3}));
+  StepSnapshot before(*network, at::Device(test_device()));
+  own.fill_(1);
+  before.save(torch::zeros({}, here()));
+  own.fill_(2);
+  before.save(torch::ones({}, here()));
+  before.restore();
+  EXPECT_TRUE(own.equal(torch::ones({3})));
+}
+
 TEST(StepSnapshot, RestoresBuffersWithAnyStrides) {
   Strided network;
   StepSnapshot before(network, at::Device(test_device()));
