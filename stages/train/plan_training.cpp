@@ -299,27 +299,6 @@ void add_kept_in_validation(runner::MemoryPlan& plan, const TrainingToPlan& trai
                   "outputs and labels of all validation samples"});
 }
 
-/// What the dry runs of one search share. They differ only in their policies.
-class SearchTraces {
- public:
-  /// Returns the parts of batches that dry runs under `policy` may repeat: those of any policy with
-  /// the same forward and backward passes. Null if the optimizer works in the backward pass.
-  std::shared_ptr<RecordedParts> parts_under(MemoryPolicy policy) {
-    if (policy.optimizer_in_backward) return nullptr;
-    policy.offloads_optimizer = false;
-    policy.allocator = {};
-    for (const auto& [known, parts] : parts_) {
-      if (is_computed_alike(known, policy)) return parts;
-    }
-    return parts_.emplace_back(std::move(policy), std::make_shared<RecordedParts>()).second;
-  }
-
-  SharedTraces traces;  // used if they cannot be shared with other training runs
-
- private:
-  std::vector<std::pair<MemoryPolicy, std::shared_ptr<RecordedParts>>> parts_;
-};
-
 /// Returns the trace of training under `policy`; reuses an earlier trace of this or of another
 /// training run if both are traced in the same way.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,

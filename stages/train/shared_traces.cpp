@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace stages {
 namespace {
@@ -72,6 +73,16 @@ TracedPolicy SharedTraces::of(const TracedAs& training,
   if (const auto* refused = std::get_if<runner::StageError>(&found->result))
     throw runner::StageError(*refused);
   return std::get<TracedPolicy>(found->result);
+}
+
+std::shared_ptr<RecordedParts> SearchTraces::parts_under(MemoryPolicy policy) {
+  if (policy.optimizer_in_backward) return nullptr;
+  policy.offloads_optimizer = false;
+  policy.allocator = {};
+  for (const auto& [known, parts] : parts_) {
+    if (is_computed_alike(known, policy)) return parts;
+  }
+  return parts_.emplace_back(std::move(policy), std::make_shared<RecordedParts>()).second;
 }
 
 }  // namespace stages

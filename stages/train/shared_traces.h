@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "stages/memory/policy.h"
 #include "stages/plan/choose_policy.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/plan/repetition.h"
 #include "stages/train/trainer_options.h"
 
 namespace stages {
@@ -60,6 +62,19 @@ class SharedTraces {
     std::variant<TracedPolicy, runner::StageError> result;
   };
   std::vector<Known> known_;
+};
+
+/// What the dry runs of one search for a policy share. They differ only in their policies.
+class SearchTraces {
+ public:
+  /// Returns the parts of batches that dry runs under `policy` may repeat: those of any policy with
+  /// the same forward and backward passes. Null if the optimizer works in the backward pass.
+  std::shared_ptr<RecordedParts> parts_under(MemoryPolicy policy);
+
+  SharedTraces traces;  ///< used if they cannot be shared with other training runs
+
+ private:
+  std::vector<std::pair<MemoryPolicy, std::shared_ptr<RecordedParts>>> parts_;
 };
 
 }  // namespace stages
